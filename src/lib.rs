@@ -1,0 +1,17 @@
+//! Stackorder: which Terraform and OpenTofu stacks a change reaches, and in what order they may be applied.
+//!
+//! Read in this order. First the core, which does no I/O:
+//!
+//! - `ids`, `clock`: parsed names, and the time as an argument.
+//! - `config`, `scan`, `graph`, `waves`: from files to an affected set in waves.
+//! - `plan`, `redaction`, `command`: what a plan says, what may leave the runner, what a comment asks for.
+//! - `api`: the JSON that runner and server exchange.
+//! - `run`, `gate`, `render`: the state machines, the apply gate, and the texts people read.
+//!
+//! Then the effects: `store`, `github`, `orchestrator`, `http`, `web` and `server` make the server;
+//! `runner` is the Actions side; `demo` puts everything on one machine; `cli` is the command line.
+
+pub mod clock;
+pub mod config;
+pub mod graph;
+pub mod ids;
