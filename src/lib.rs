@@ -13,5 +13,11 @@
 
 pub mod clock;
 pub mod config;
+#[cfg(feature = "server")]
+pub mod github;
 pub mod graph;
 pub mod ids;
+pub mod plan;
+pub mod run;
+#[cfg(feature = "server")]
+pub mod store;

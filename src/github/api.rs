@@ -1,0 +1,312 @@
+//! What the server needs of GitHub, as a trait (spec 24 §3).
+//!
+//! The real one is `client` (octocrab); the simulation has its own. Answers are our types: GitHub's JSON stays in `client`.
+//! Every call names the repository, which decides the installation whose token is used.
+
+use async_trait::async_trait;
+
+use crate::clock::Millis;
+use crate::ids::{RepoName, Sha};
+
+/// What a caller of GitHub reacts to.
+#[derive(Debug, thiserror::Error)]
+pub enum GitHubError {
+    /// The object is not there, or not for us.
+    #[error("GitHub has no {what}")]
+    NotFound { what: String },
+    /// A 4xx that is no rate limit: asking again cannot help.
+    #[error("GitHub answered {status} to {what}: {message}")]
+    Permanent { status: u16, what: String, message: String },
+    /// Network, time-out, 5xx or a rate limit: ask again, not before `retry_at` where GitHub said so.
+    #[error("GitHub cannot be asked for {what}: {message}")]
+    Temporary { what: String, message: String, retry_at: Option<Millis> },
+}
+
+pub type Result<T> = std::result::Result<T, GitHubError>;
+
+/// A repository as GitHub names it; ours carries its installation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepoRef {
+    pub id: i64,
+    pub installation_id: i64,
+    pub name: RepoName,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstallationFacts {
+    pub id: i64,
+    pub account: String,
+    pub account_type: String,
+    pub suspended: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepositoryFacts {
+    pub id: i64,
+    pub name: RepoName,
+    pub default_branch: String,
+    pub private: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullRequest {
+    pub number: i64,
+    pub title: String,
+    pub open: bool,
+    pub merged: bool,
+    pub draft: bool,
+    pub author: String,
+    pub head_sha: Sha,
+    pub head_ref: String,
+    /// The head repository differs from the base, or is gone.
+    pub from_fork: bool,
+    pub base_ref: String,
+    pub base_sha: Sha,
+    /// GitHub may still be working it out.
+    pub mergeable: Option<bool>,
+    pub mergeable_state: String,
+    pub merge_commit_sha: Option<Sha>,
+    pub merged_by: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReviewState {
+    Approved,
+    ChangesRequested,
+    Dismissed,
+    Commented,
+    Pending,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Review {
+    pub author: String,
+    pub state: ReviewState,
+    /// The commit it was given on.
+    pub commit: String,
+    pub submitted_at: Millis,
+}
+
+/// What somebody may do in a repository; ordered from least to most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Permission {
+    None,
+    Read,
+    Triage,
+    Write,
+    Maintain,
+    Admin,
+}
+
+impl Permission {
+    pub fn can_push(self) -> bool {
+        self >= Permission::Write
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Permission::None => "none",
+            Permission::Read => "read",
+            Permission::Triage => "triage",
+            Permission::Write => "write",
+            Permission::Maintain => "maintain",
+            Permission::Admin => "admin",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Membership {
+    Active,
+    None,
+    /// The App lacks Members: read.
+    Unreadable,
+}
+
+/// `GET /compare/{base}...{head}`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Comparison {
+    /// Changed files of the newer side since the merge base; both names of a rename.
+    pub files: Vec<String>,
+    /// GitHub lists at most 300.
+    pub truncated: bool,
+    /// Newest last, as GitHub lists them.
+    pub commits: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Comment {
+    pub id: i64,
+    pub author: String,
+    pub body: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reaction {
+    Eyes,
+    Rocket,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Conclusion {
+    Success,
+    Failure,
+    Neutral,
+    Cancelled,
+    ActionRequired,
+}
+
+impl Conclusion {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Conclusion::Success => "success",
+            Conclusion::Failure => "failure",
+            Conclusion::Neutral => "neutral",
+            Conclusion::Cancelled => "cancelled",
+            Conclusion::ActionRequired => "action_required",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckStatus {
+    Queued,
+    InProgress,
+    Completed(Conclusion),
+}
+
+/// A check run as it should stand. Texts are already within GitHub's limits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    pub name: String,
+    pub head_sha: Sha,
+    pub status: CheckStatus,
+    pub title: String,
+    pub summary: String,
+    pub text: String,
+    pub details_url: String,
+    /// The run's id.
+    pub external_id: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckRunFacts {
+    pub id: i64,
+    pub name: String,
+    pub app_slug: String,
+    pub completed: bool,
+    pub conclusion: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Issue {
+    pub number: i64,
+    pub title: String,
+    pub body: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkflowRunFacts {
+    pub id: i64,
+    pub attempt: u32,
+    pub title: String,
+    pub event: String,
+    pub path: String,
+    pub head_sha: String,
+    pub completed: bool,
+    /// `success`, `cancelled`, …; empty while it runs.
+    pub conclusion: String,
+    pub created_at: Millis,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobFacts {
+    pub id: i64,
+    pub name: String,
+    /// `queued`, `waiting`, `in_progress`, `completed`.
+    pub status: String,
+    pub html_url: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArtifactFacts {
+    pub id: i64,
+    pub name: String,
+    pub expired: bool,
+    pub expires_at: Option<Millis>,
+}
+
+/// `workflow_dispatch` of `stackorder-run.yml` on the default branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DispatchRequest {
+    pub branch: String,
+    pub run_id: String,
+    pub mode: String,
+    pub wave: String,
+    pub sha: String,
+    /// JSON array of matrix entries.
+    pub stacks: String,
+}
+
+#[async_trait]
+pub trait Api: Send + Sync {
+    /// `<slug>[bot]`: whose comments are ours.
+    async fn bot_login(&self) -> Result<String>;
+    async fn installations(&self) -> Result<Vec<InstallationFacts>>;
+    async fn installation_repositories(&self, installation_id: i64) -> Result<Vec<RepositoryFacts>>;
+    async fn repository(&self, repo: &RepoRef) -> Result<RepositoryFacts>;
+    /// `None` when there is no such file.
+    async fn file(&self, repo: &RepoRef, path: &str, reference: &str) -> Result<Option<Vec<u8>>>;
+    async fn branch_head(&self, repo: &RepoRef, branch: &str) -> Result<Sha>;
+    /// First line of the message, and the author's login.
+    async fn commit(&self, repo: &RepoRef, sha: &Sha) -> Result<(String, String)>;
+    async fn compare(&self, repo: &RepoRef, base: &str, head: &str) -> Result<Comparison>;
+    /// Paths and blob ids of a whole tree, and whether GitHub cut the list.
+    async fn tree(&self, repo: &RepoRef, sha: &Sha) -> Result<(Vec<(String, String)>, bool)>;
+
+    async fn pull_request(&self, repo: &RepoRef, number: i64) -> Result<PullRequest>;
+    async fn open_pull_requests(&self, repo: &RepoRef) -> Result<Vec<PullRequest>>;
+    /// Both names of a renamed file.
+    async fn pull_request_files(&self, repo: &RepoRef, number: i64) -> Result<Vec<String>>;
+    async fn reviews(&self, repo: &RepoRef, number: i64) -> Result<Vec<Review>>;
+    async fn permission(&self, repo: &RepoRef, login: &str) -> Result<Permission>;
+    async fn membership(&self, repo: &RepoRef, organisation: &str, team: &str, login: &str) -> Result<Membership>;
+
+    async fn comments(&self, repo: &RepoRef, number: i64) -> Result<Vec<Comment>>;
+    async fn create_comment(&self, repo: &RepoRef, number: i64, body: &str) -> Result<i64>;
+    /// `NotFound` when somebody deleted it.
+    async fn edit_comment(&self, repo: &RepoRef, id: i64, body: &str) -> Result<()>;
+    async fn delete_comment(&self, repo: &RepoRef, id: i64) -> Result<()>;
+    async fn react(&self, repo: &RepoRef, comment_id: i64, reaction: Reaction) -> Result<()>;
+
+    async fn create_check(&self, repo: &RepoRef, check: &Check) -> Result<i64>;
+    async fn update_check(&self, repo: &RepoRef, id: i64, check: &Check) -> Result<()>;
+    async fn checks(&self, repo: &RepoRef, sha: &Sha, name: Option<&str>) -> Result<Vec<CheckRunFacts>>;
+
+    /// Open issues with this label, pull requests left out.
+    async fn issues(&self, repo: &RepoRef, label: &str) -> Result<Vec<Issue>>;
+    async fn create_issue(&self, repo: &RepoRef, title: &str, body: &str, label: &str) -> Result<i64>;
+    async fn edit_issue(&self, repo: &RepoRef, number: i64, body: &str) -> Result<()>;
+    async fn close_issue(&self, repo: &RepoRef, number: i64) -> Result<()>;
+
+    /// The id of the workflow run where GitHub gives it.
+    async fn dispatch(&self, repo: &RepoRef, request: &DispatchRequest) -> Result<Option<i64>>;
+    /// Runs of `stackorder-run.yml` by dispatch, created since, newest first.
+    async fn dispatched_runs(&self, repo: &RepoRef, since: Millis) -> Result<Vec<WorkflowRunFacts>>;
+    /// Runs of `stackorder-plan.yml` for a head commit, newest first.
+    async fn plan_runs(&self, repo: &RepoRef, head: &Sha) -> Result<Vec<WorkflowRunFacts>>;
+    async fn workflow_run(&self, repo: &RepoRef, id: i64) -> Result<WorkflowRunFacts>;
+    async fn rerun(&self, repo: &RepoRef, workflow_run_id: i64) -> Result<()>;
+    async fn jobs(&self, repo: &RepoRef, workflow_run_id: i64) -> Result<Vec<JobFacts>>;
+    async fn artifacts(&self, repo: &RepoRef, workflow_run_id: i64) -> Result<Vec<ArtifactFacts>>;
+    /// Environments of a workflow run that wait for somebody.
+    async fn pending_deployments(&self, repo: &RepoRef, workflow_run_id: i64) -> Result<Vec<String>>;
+    async fn answer_protection_rule(
+        &self,
+        repo: &RepoRef,
+        workflow_run_id: i64,
+        environment: &str,
+        approve: bool,
+        comment: &str,
+    ) -> Result<()>;
+}

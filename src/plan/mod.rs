@@ -1,0 +1,3 @@
+//! What a plan says.
+
+pub mod summary;

@@ -1,0 +1,300 @@
+//! Everything one decision may look at, and the difference between two of them.
+//!
+//! A decision takes the [`Scene`] as it was loaded, changes a copy, and returns the difference as [`Changes`]:
+//! nothing is written that did not change, and nothing changes without the version of its run being checked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::model::{AuditEntry, Dispatch, DriftSeen, Lock, Repo, Row, Run, Verdict};
+use super::status::{Mode, RunStatus, Trigger};
+use crate::clock::Millis;
+use crate::graph::model::Graph;
+use crate::ids::{DispatchId, RunId, Sha, StackId, StackKey};
+
+/// The runs of one pull request, or one run that belongs to none, with all they depend on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scene {
+    pub repo: Repo,
+    /// 0 when the scene is that of one run without a pull request.
+    pub pr_number: i64,
+    /// By id. Rows of superseded runs are loaded too: their checks still want closing.
+    pub runs: BTreeMap<RunId, Run>,
+    /// By run, then by key.
+    pub rows: BTreeMap<RunId, BTreeMap<StackKey, Row>>,
+    pub dispatches: BTreeMap<DispatchId, Dispatch>,
+    pub verdicts: BTreeMap<(RunId, StackKey, String), Verdict>,
+    /// Every lock of the repository, by stack key.
+    pub locks: BTreeMap<StackKey, Lock>,
+    /// When the newest apply job of a stack changed something, or may have (spec 30 §6.2a).
+    pub changed_at: BTreeMap<StackKey, Millis>,
+    /// The graphs of the runs and of the default branch, by commit.
+    pub graphs: BTreeMap<Sha, Arc<Graph>>,
+}
+
+impl Scene {
+    pub fn run(&self, id: &RunId) -> Option<&Run> {
+        self.runs.get(id)
+    }
+
+    pub fn rows(&self, id: &RunId) -> impl Iterator<Item = &Row> {
+        self.rows.get(id).into_iter().flat_map(BTreeMap::values)
+    }
+
+    pub fn rows_mut(&mut self, id: &RunId) -> impl Iterator<Item = &mut Row> {
+        self.rows.get_mut(id).into_iter().flat_map(BTreeMap::values_mut)
+    }
+
+    pub fn row(&self, id: &RunId, key: &StackKey) -> Option<&Row> {
+        self.rows.get(id)?.get(key)
+    }
+
+    pub fn row_mut(&mut self, id: &RunId, key: &StackKey) -> Option<&mut Row> {
+        self.rows.get_mut(id)?.get_mut(key)
+    }
+
+    pub fn graph_of(&self, run: &Run) -> Option<&Arc<Graph>> {
+        self.graphs.get(run.graph_sha.as_ref()?)
+    }
+
+    /// Newest first: by creation, then by id.
+    pub fn newest_first(&self) -> Vec<&Run> {
+        let mut runs: Vec<&Run> = self.runs.values().collect();
+        runs.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));
+        runs
+    }
+
+    /// The apply of this pull request that has not ended.
+    pub fn apply_in_flight(&self) -> Option<&Run> {
+        self.newest_first().into_iter().find(|run| run.mode == Mode::Apply && !run.status.is_terminal())
+    }
+
+    /// The re-plan of one wave of an apply run (at most one exists).
+    pub fn replan_of(&self, apply: &RunId, wave: u32) -> Option<&Run> {
+        self.runs
+            .values()
+            .find(|run| run.trigger == Trigger::Upstream && run.for_run.as_ref() == Some(apply) && run.for_wave == wave)
+    }
+
+    pub fn dispatches_of(&self, id: &RunId) -> impl Iterator<Item = &Dispatch> {
+        let id = id.clone();
+        self.dispatches.values().filter(move |dispatch| dispatch.run_id == id)
+    }
+
+    pub fn locks_of_run(&self, id: &RunId) -> Vec<&Lock> {
+        self.locks.values().filter(|lock| lock.run_id == *id).collect()
+    }
+
+    /// The plan run that counts newest for the sticky comment: not superseded, not a re-plan of an apply.
+    pub fn newest_plan_run(&self) -> Option<&Run> {
+        self.newest_first().into_iter().find(|run| run.mode == Mode::Plan && run.status != RunStatus::Superseded)
+    }
+}
+
+/// What a decision wants to happen besides the change of state.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Effects {
+    pub audit: Vec<AuditEntry>,
+    pub jobs: Vec<NewJob>,
+    pub drift: Vec<DriftSeen>,
+    pub plan_texts: Vec<PlanText>,
+    /// A graph to store for a commit.
+    pub graph: Option<StoredGraph>,
+    /// Names that may be claimed once, ever: `comment:7:42`.
+    pub once: Vec<String>,
+    /// The default-branch graph of the repository becomes this commit's.
+    pub default_graph: Option<Sha>,
+}
+
+/// An effect for GitHub, or a timer: a row of the outbox.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NewJob {
+    pub kind: JobKind,
+    pub payload: serde_json::Value,
+    /// With a key: at most one such job waits; a second one asks the first to run (again).
+    pub key: Option<String>,
+    pub due_at: Millis,
+}
+
+impl NewJob {
+    pub fn now(kind: JobKind, payload: serde_json::Value, at: Millis) -> Self {
+        Self { kind, payload, key: None, due_at: at }
+    }
+
+    pub fn keyed(kind: JobKind, key: String, payload: serde_json::Value, due_at: Millis) -> Self {
+        Self { kind, payload, key: Some(key), due_at }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobKind {
+    /// Ask GitHub to run one dispatch.
+    SendDispatch,
+    /// Write checks and comments of a pull request or of a run.
+    Render,
+    React,
+    /// Post one comment.
+    Comment,
+    DriftIssue,
+    SyncInstallations,
+    LoadConfig,
+    Reconcile,
+    ScheduleDrift,
+    DriftStack,
+    OpenPullRequests,
+    StaleLocks,
+    Prune,
+    ForkNotice,
+}
+
+impl JobKind {
+    pub const ALL: &'static [JobKind] = &[
+        JobKind::SendDispatch,
+        JobKind::Render,
+        JobKind::React,
+        JobKind::Comment,
+        JobKind::DriftIssue,
+        JobKind::SyncInstallations,
+        JobKind::LoadConfig,
+        JobKind::Reconcile,
+        JobKind::ScheduleDrift,
+        JobKind::DriftStack,
+        JobKind::OpenPullRequests,
+        JobKind::StaleLocks,
+        JobKind::Prune,
+        JobKind::ForkNotice,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            JobKind::SendDispatch => "send_dispatch",
+            JobKind::Render => "render",
+            JobKind::React => "react",
+            JobKind::Comment => "comment",
+            JobKind::DriftIssue => "drift_issue",
+            JobKind::SyncInstallations => "sync_installations",
+            JobKind::LoadConfig => "load_config",
+            JobKind::Reconcile => "reconcile",
+            JobKind::ScheduleDrift => "schedule_drift",
+            JobKind::DriftStack => "drift_stack",
+            JobKind::OpenPullRequests => "open_pull_requests",
+            JobKind::StaleLocks => "stale_locks",
+            JobKind::Prune => "prune",
+            JobKind::ForkNotice => "fork_notice",
+        }
+    }
+
+    pub fn parse(text: &str) -> Result<Self, crate::ids::ParseError> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|kind| kind.as_str() == text)
+            .ok_or_else(|| crate::ids::ParseError::new(text, "a job kind"))
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanText {
+    pub run_id: RunId,
+    pub stack_id: StackId,
+    pub text: String,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredGraph {
+    pub repo_id: i64,
+    pub sha: Sha,
+    /// As the server computed it over the graph's content.
+    pub content_hash: String,
+    /// The client's word; only ever a hint.
+    pub tree_hash: String,
+    pub pr_number: i64,
+    pub graph: Graph,
+    pub created_at: Millis,
+}
+
+/// One commit: everything in it happens, or nothing.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Changes {
+    /// Runs to insert.
+    pub new_runs: Vec<Run>,
+    /// Runs to write, each with the version it was read at. Touching a row, dispatch or lock of a run touches the run.
+    pub runs: Vec<(Run, i64)>,
+    pub rows: Vec<Row>,
+    pub dispatches: Vec<Dispatch>,
+    pub verdicts: Vec<Verdict>,
+    /// `(key's stack, the run that must hold it now)`.
+    pub locks_released: Vec<(StackId, RunId)>,
+    /// Released ones are gone before these are taken; one already held by somebody else is a conflict.
+    pub locks_taken: Vec<Lock>,
+    pub changed_at: Vec<(i64, StackKey, Millis)>,
+    pub repo_id: i64,
+    pub effects: Effects,
+}
+
+impl Changes {
+    /// The difference of two scenes. Runs that only `after` has are inserted; runs never disappear.
+    pub fn between(before: &Scene, after: Scene, effects: Effects) -> Self {
+        let mut changes = Changes { repo_id: before.repo.id, effects, ..Changes::default() };
+        let mut touched: BTreeSet<RunId> = BTreeSet::new();
+
+        for (run_id, rows) in &after.rows {
+            let old = before.rows.get(run_id);
+            for (key, row) in rows {
+                if old.and_then(|rows| rows.get(key)) != Some(row) {
+                    touched.insert(run_id.clone());
+                    changes.rows.push(row.clone());
+                }
+            }
+        }
+        for (id, dispatch) in &after.dispatches {
+            if before.dispatches.get(id) != Some(dispatch) {
+                touched.insert(dispatch.run_id.clone());
+                changes.dispatches.push(dispatch.clone());
+            }
+        }
+        for (id, verdict) in &after.verdicts {
+            if before.verdicts.get(id) != Some(verdict) {
+                touched.insert(verdict.run_id.clone());
+                changes.verdicts.push(verdict.clone());
+            }
+        }
+        for (key, lock) in &before.locks {
+            if after.locks.get(key) != Some(lock) {
+                touched.insert(lock.run_id.clone());
+                changes.locks_released.push((lock.stack_id.clone(), lock.run_id.clone()));
+            }
+        }
+        for (key, lock) in &after.locks {
+            if before.locks.get(key) != Some(lock) {
+                touched.insert(lock.run_id.clone());
+                changes.locks_taken.push(lock.clone());
+            }
+        }
+        changes.locks_taken.sort_by(|a, b| a.stack_id.cmp(&b.stack_id));
+        for (key, at) in &after.changed_at {
+            if before.changed_at.get(key) != Some(at) {
+                changes.changed_at.push((before.repo.id, key.clone(), *at));
+            }
+        }
+        for (id, run) in after.runs {
+            match before.runs.get(&id) {
+                None => changes.new_runs.push(run),
+                Some(old) if *old != run || touched.contains(&id) => {
+                    let version = old.version;
+                    changes.runs.push((Run { version: version + 1, ..run }, version));
+                }
+                Some(_) => {}
+            }
+        }
+        changes
+    }
+
+    /// Nothing would be written.
+    pub fn is_empty(&self) -> bool {
+        *self == Changes { repo_id: self.repo_id, ..Changes::default() }
+    }
+}
