@@ -13,6 +13,7 @@
 
 pub mod clock;
 pub mod config;
+pub mod gate;
 #[cfg(feature = "server")]
 pub mod github;
 pub mod graph;
