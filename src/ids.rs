@@ -248,11 +248,30 @@ uuid_id!(
 impl StackId {
     /// Derived from repository id and key, so that everyone who knows the stack knows its id, without asking anybody.
     pub fn of(repo_id: i64, key: &str) -> Self {
-        let digest = Sha256::digest(format!("{repo_id}//{key}").as_bytes());
-        let mut bytes = [0_u8; 16];
-        bytes.copy_from_slice(&digest[..16]);
-        Self(uuid::Builder::from_custom_bytes(bytes).into_uuid().as_hyphenated().to_string())
+        Self(derived(&format!("{repo_id}//{key}")))
     }
+}
+
+impl RunId {
+    /// The re-plan of one wave of an apply run: there is at most one, so its id follows from what it is for.
+    pub fn of_replan(apply: &RunId, wave: u32) -> Self {
+        Self(derived(&format!("replan {apply} {wave}")))
+    }
+}
+
+impl DispatchId {
+    /// A dispatch is unique per run, wave, environment, mode and chunk (I6), so its id follows from them.
+    pub fn of(run: &RunId, wave: u32, environment: &str, mode: &str, chunk: u32) -> Self {
+        Self(derived(&format!("dispatch {run} {wave} {mode} {chunk} {environment}")))
+    }
+}
+
+/// A UUID that follows from a text.
+fn derived(text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    let mut bytes = [0_u8; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid().as_hyphenated().to_string()
 }
 
 /// Lower-case hex.

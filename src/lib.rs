@@ -11,6 +11,7 @@
 //! Then the effects: `store`, `github`, `orchestrator`, `http`, `web` and `server` make the server;
 //! `runner` is the Actions side; `demo` puts everything on one machine; `cli` is the command line.
 
+pub mod api;
 pub mod clock;
 pub mod config;
 pub mod gate;

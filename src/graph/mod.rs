@@ -4,4 +4,5 @@
 //! - `resolution`: the answer to "what does this change reach".
 
 pub mod model;
+pub mod ordering;
 pub mod resolution;

@@ -2,8 +2,23 @@
 //!
 //! - `status`: the statuses and every move between them.
 //! - `model`: runs, rows, dispatches, locks, verdicts as values.
-//! - `scene`: what one decision looks at, and the difference it makes.
+//! - `scene`: what one decision looks at, and the difference it makes; `next`: the copy a decision changes.
+//! - `settle`: what follows from any change; `waves`: opening a wave and planning again what is behind;
+//!   `dispatching`: the dispatches a run needs; `locks`: taking and releasing them.
+//! - `supersede`: a new head or base.
 
+pub mod apply_start;
+pub mod close;
+pub mod dispatching;
+pub mod locks;
 pub mod model;
+pub mod next;
+pub mod plan_start;
+pub mod plan_view;
+pub mod progress;
+pub mod report;
 pub mod scene;
+pub mod settle;
 pub mod status;
+pub mod supersede;
+pub mod waves;

@@ -71,6 +71,10 @@ pub struct Run {
     /// A finished re-plan whose outcome its apply run has taken over.
     #[serde(default)]
     pub taken_over: bool,
+    /// What happens to the pull request's locks when this apply ends, because the pull request was merged or closed
+    /// while it ran (spec 30 §7.3).
+    #[serde(default)]
+    pub release_at_end: Option<Release>,
     /// The commit whose stored graph it was resolved against.
     #[serde(default)]
     pub graph_sha: Option<Sha>,
@@ -136,6 +140,16 @@ impl Run {
     pub fn is_merge_apply(&self) -> bool {
         self.mode == Mode::Apply && self.trigger == Trigger::PullRequest
     }
+}
+
+/// Which locks of a pull request go, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Release {
+    /// All of them: what was applied is now on the default branch.
+    Merge,
+    /// Those of stacks that no job of the pull request claimed.
+    Closed,
 }
 
 /// The job that may apply a row: the only one, once.

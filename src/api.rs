@@ -1,0 +1,398 @@
+//! The JSON that runner jobs, people's tools and the server exchange under `/v1` (spec 20 §6).
+//!
+//! Shapes only: one definition for the side that sends and the side that reads.
+//! Within `v1` fields are only added, and both sides ignore fields they do not know.
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::{Millis, as_rfc3339};
+use crate::config::model::{PlanOutput, RepoConfig};
+use crate::graph::model::{Backend, Graph};
+use crate::graph::resolution::{BaseFacts, LockInfo, Reason};
+use crate::ids::{RunId, Sha, StackId};
+use crate::plan::summary::{Addresses, PlanSummary};
+use crate::run::model::{Lock, Row, Run, Verdict};
+use crate::run::status::{Mode, RowStatus, RunStatus, SkipReason, Trigger, VerdictStatus};
+
+/// Most bytes of a `POST …/graph` body.
+pub const GRAPH_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Most bytes of a `POST …/result` body.
+pub const RESULT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Most bytes of any other body under `/v1`.
+pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CreateRunRequest {
+    pub repo: String,
+    pub sha: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub base_sha: String,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub pr_number: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<Trigger>,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub workflow_run_id: i64,
+    #[serde(skip_serializing_if = "is_zero_u32")]
+    pub workflow_run_attempt: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stacks: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CreateRunResponse {
+    pub run_id: RunId,
+    pub status: RunStatus,
+    pub existing: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunJson>,
+}
+
+/// Answered with a `graph::resolution::Resolution`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct GraphUploadRequest {
+    pub graph: Graph,
+    #[serde(default)]
+    pub changed_paths: Vec<String>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub base_sha: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<RepoConfig>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stacks: Vec<String>,
+    #[serde(default)]
+    pub base: BaseFacts,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResultStatus {
+    Success,
+    Failure,
+    Error,
+}
+
+/// What a job says of one stack.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct StackResult {
+    pub mode: Mode,
+    pub status: ResultStatus,
+    #[serde(default)]
+    pub exit_code: i32,
+    #[serde(default)]
+    pub has_changes: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<PlanSummary>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_text: Option<String>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub truncated: bool,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub error_text: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub plan_artifact: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub bundle_sha256: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub plan_digest: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub job_url: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tool: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tool_version: String,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub duration_ms: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<Backend>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub unconfirmed: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ClaimRequest {
+    pub sha: String,
+    pub workflow_run_attempt: u32,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ClaimResponse {
+    pub row: RunStackJson,
+    pub lock: LockInfo,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub bundle_sha256: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub plan_digest: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub actions_digest: String,
+    #[serde(default)]
+    pub addresses: Addresses,
+    pub job_token: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CheckVerdict {
+    pub status: VerdictStatus,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub summary: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub details: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub details_url: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CheckJson {
+    pub name: String,
+    pub status: VerdictStatus,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub summary: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub details_url: String,
+    #[serde(with = "as_rfc3339")]
+    pub updated_at: Millis,
+}
+
+impl CheckJson {
+    pub fn of(verdict: &Verdict) -> Self {
+        Self {
+            name: verdict.name.clone(),
+            status: verdict.status,
+            summary: verdict.summary.clone(),
+            details_url: verdict.details_url.clone(),
+            updated_at: verdict.updated_at,
+        }
+    }
+}
+
+/// A run as the API shows it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunJson {
+    pub id: RunId,
+    pub repo: String,
+    pub sha: Sha,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub base_sha: String,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub pr_number: i64,
+    pub trigger: Trigger,
+    pub mode: Mode,
+    pub status: RunStatus,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub requested_by: String,
+    #[serde(with = "as_rfc3339")]
+    pub created_at: Millis,
+    #[serde(default, with = "as_rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Millis>,
+    #[serde(default, with = "as_rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Millis>,
+    pub waves: u32,
+    pub current_wave: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stacks: Vec<RunStackJson>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_run: Option<RunId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_wave: Option<u32>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub superseded_by: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub commit_message: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub commit_author: String,
+    #[serde(default, skip_serializing_if = "String::is_empty", rename = "ref")]
+    pub head_ref: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub html_url: String,
+}
+
+impl RunJson {
+    /// Without its stacks.
+    pub fn of(run: &Run, repo: &str, base_url: &str) -> Self {
+        Self {
+            id: run.id.clone(),
+            repo: repo.to_owned(),
+            sha: run.sha.clone(),
+            base_sha: run.base_sha.clone(),
+            pr_number: run.pr_number,
+            trigger: run.trigger,
+            mode: run.mode,
+            status: run.status,
+            requested_by: run.requested_by.clone(),
+            created_at: run.created_at,
+            started_at: run.started_at,
+            finished_at: run.finished_at,
+            waves: run.waves,
+            current_wave: run.current_wave,
+            stacks: Vec::new(),
+            for_run: run.for_run.clone(),
+            for_wave: run.for_run.as_ref().map(|_| run.for_wave),
+            superseded_by: run.superseded_by.clone(),
+            commit_message: run.commit_message.clone(),
+            commit_author: run.commit_author.clone(),
+            head_ref: run.head_ref.clone(),
+            warnings: run.warnings.clone(),
+            html_url: format!("{base_url}/runs/{}", run.id),
+        }
+    }
+}
+
+/// One stack of a run as the API shows it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunStackJson {
+    pub stack_id: StackId,
+    pub key: String,
+    pub path: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub instance: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub workspace: String,
+    pub environment: String,
+    pub wave: u32,
+    pub status: RowStatus,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<Reason>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<PlanSummary>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub job_url: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub plan_artifact: String,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub truncated: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckJson>,
+    #[serde(default, with = "as_rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Millis>,
+    #[serde(default, with = "as_rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocked_by: Vec<String>,
+    pub plan_output: PlanOutput,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock: Option<LockInfo>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub plan_digest: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub bundle_sha256: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_artifact_id: Option<i64>,
+    #[serde(default, with = "as_rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub plan_artifact_expires_at: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_plan_run: Option<RunId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_by_run: Option<RunId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied_by_run: Option<RunId>,
+    #[serde(default, with = "as_rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub claimed_at: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub behind: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skip_reason: Option<SkipReason>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub error_text: String,
+}
+
+impl RunStackJson {
+    /// Without its checks and its lock.
+    pub fn of(row: &Row) -> Self {
+        Self {
+            stack_id: row.stack_id.clone(),
+            key: row.key.to_string(),
+            path: row.key.path().to_owned(),
+            instance: row.key.instance().to_owned(),
+            workspace: row.workspace.clone(),
+            environment: row.environment.clone(),
+            wave: row.wave,
+            status: row.status,
+            reasons: row.reasons.clone(),
+            summary: row.summary.clone(),
+            exit_code: row.exit_code,
+            job_url: row.job_url.clone(),
+            plan_artifact: row.plan_artifact.clone(),
+            truncated: row.truncated,
+            checks: Vec::new(),
+            started_at: row.started_at,
+            finished_at: row.finished_at,
+            blocked_by: row.blocked_by.clone(),
+            plan_output: row.plan_output,
+            lock: None,
+            plan_digest: row.plan_digest.clone(),
+            bundle_sha256: row.bundle_sha256.clone(),
+            plan_artifact_id: row.plan_artifact_id,
+            plan_artifact_expires_at: row.plan_artifact_expires_at,
+            from_plan_run: row.from_plan_run.clone(),
+            used_by_run: row.used_by_run.clone(),
+            applied_by_run: row.applied_by_run.clone(),
+            claimed_at: row.claim.as_ref().map(|claim| claim.at),
+            behind: row.behind.clone(),
+            skip_reason: row.skip_reason,
+            note: row.note.clone(),
+            error_text: row.error_text.clone(),
+        }
+    }
+}
+
+/// The lock as answers show it.
+pub fn lock_info(lock: &Lock) -> LockInfo {
+    LockInfo {
+        stack_id: Some(lock.stack_id.clone()),
+        stack_key: lock.key.to_string(),
+        run_id: lock.run_id.clone(),
+        pr_number: lock.pr_number,
+        taken_at: lock.taken_at,
+        reason: lock.reason.clone(),
+    }
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UnlockRequest {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub repo: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub stack_key: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    #[serde(skip_serializing_if = "is_false")]
+    pub force_state: bool,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct UnlockResponse {
+    pub released: Vec<LockInfo>,
+}
+
+/// The body of every answer that is not 2xx.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ErrorBody {
+    pub code: String,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<serde_json::Value>,
+}
+
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
+fn is_zero_u32(number: &u32) -> bool {
+    *number == 0
+}
+
+fn is_false(flag: &bool) -> bool {
+    !*flag
+}

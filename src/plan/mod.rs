@@ -1,3 +1,0 @@
-//! What a plan says.
-
-pub mod summary;

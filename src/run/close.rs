@@ -1,0 +1,131 @@
+//! A pull request is merged or closed, and people unlock (spec 30 §7.3–§7.5).
+
+use serde_json::json;
+
+use super::locks;
+use super::model::{Lock, Release};
+use super::next::Next;
+use super::plan_view::PlanView;
+use super::status::{Mode, Trigger};
+use super::supersede;
+use crate::ids::{Sha, StackKey};
+use crate::render::escape;
+
+/// Merged into the default branch: its graph becomes the default one; in `before_merge` its locks go, now or when a
+/// running apply ends. Returns the released locks.
+pub fn merged(next: &mut Next, head: &Sha, release_locks: bool) -> Vec<Lock> {
+    let view = PlanView::of(&next.scene, &[head]);
+    let graph = view.graph_sha().cloned().or_else(|| {
+        next.scene.newest_first().into_iter().find(|run| run.mode == Mode::Plan).and_then(|run| run.graph_sha.clone())
+    });
+    if let Some(graph) = graph {
+        next.scene.repo.default_graph = Some(graph.clone());
+        next.effects.default_graph = Some(graph);
+    }
+    if !release_locks {
+        return Vec::new();
+    }
+    if let Some(apply) = next.scene.apply_in_flight().map(|run| run.id.clone()) {
+        next.run_mut(&apply).release_at_end = Some(Release::Merge);
+        return Vec::new();
+    }
+    let released = locks::release_pull_request(next, "merge");
+    if !released.is_empty() {
+        let list = list_of(&released);
+        let number = next.scene.pr_number;
+        next.comment(format!("merged:{number}:{head}"), format!("**Merged: {} released.**\n\n{list}", locks_word(released.len())));
+    }
+    released
+}
+
+/// Closed without merge, or merged elsewhere: locks of stacks that no job claimed go; an apply of which nothing was
+/// claimed ends; if locks stay, one warning names them.
+pub fn closed(next: &mut Next, warn: bool) {
+    if let Some(apply) = next.scene.apply_in_flight().map(|run| (run.id.clone(), run.trigger)) {
+        let (id, trigger) = apply;
+        if trigger == Trigger::Comment && !supersede::is_claimed(next, &id) {
+            supersede::abandon(next, &id, "the pull request is no longer open");
+        } else {
+            next.run_mut(&id).release_at_end = Some(Release::Closed);
+            return;
+        }
+    }
+    locks::release_unclaimed(next, "closed");
+    let number = next.scene.pr_number;
+    let kept: Vec<Lock> = next.scene.locks.values().filter(|lock| lock.pr_number == number).cloned().collect();
+    if kept.is_empty() || !warn {
+        return;
+    }
+    let repo = next.scene.repo.full_name.clone();
+    let keys: Vec<&StackKey> = kept.iter().map(|lock| &lock.key).collect();
+    next.audit("stackorder", "lock_warning", format!("pr:{repo}#{number}"), json!({ "locks": keys }));
+    let now = next.now;
+    next.comment(format!("kept:{number}:{now}"), kept_text(&kept));
+}
+
+/// Why locks stay on a closed pull request, and what to do.
+pub fn kept_text(kept: &[Lock]) -> String {
+    format!(
+        "**Closed with {} held.** What this pull request applied is deployed, while the default branch does not have it; \
+         the locks stay so that nothing is applied over it unnoticed.\n\n{}\n\n\
+         Bring both in line: reopen and merge, or apply a pull request that takes the change back. \
+         Then comment `stackorder unlock`. State locks in S3 are not affected.",
+        locks_word(kept.len()),
+        list_of(kept)
+    )
+}
+
+fn locks_word(count: usize) -> String {
+    if count == 1 { "1 lock".to_owned() } else { format!("{count} locks") }
+}
+
+fn list_of(locks: &[Lock]) -> String {
+    let lines: Vec<String> = locks
+        .iter()
+        .map(|lock| format!("- {} (since {})", escape::code(lock.key.as_str()), crate::clock::rfc3339(lock.taken_at)))
+        .collect();
+    lines.join("\n")
+}
+
+/// Releases one lock, whoever holds it. `None` when nobody does.
+pub fn unlock(next: &mut Next, key: &StackKey, actor: &str, reason: &str, force_state: bool) -> Option<Lock> {
+    let lock = next.scene.locks.remove(key)?;
+    next.audit(
+        actor,
+        "unlock",
+        format!("{}//{key}", next.scene.repo.full_name),
+        json!({
+            "repo": next.scene.repo.full_name, "stack": key, "stack_id": lock.stack_id, "pr": lock.pr_number,
+            "run_id": lock.run_id, "reason": reason, "force_state": force_state,
+        }),
+    );
+    Some(lock)
+}
+
+/// `stackorder unlock [keys]` on the pull request: its own locks, all or the named ones.
+pub fn unlock_own(next: &mut Next, keys: &[StackKey], actor: &str) -> Vec<Lock> {
+    let number = next.scene.pr_number;
+    let wanted: Vec<StackKey> = next
+        .scene
+        .locks
+        .values()
+        .filter(|lock| lock.pr_number == number && (keys.is_empty() || keys.contains(&lock.key)))
+        .map(|lock| lock.key.clone())
+        .collect();
+    let mut released = Vec::new();
+    for key in wanted {
+        if let Some(lock) = next.scene.locks.remove(&key) {
+            next.audit(
+                actor,
+                "unlock",
+                format!("{}//{key}", next.scene.repo.full_name),
+                json!({
+                    "repo": next.scene.repo.full_name, "stack": key, "stack_id": lock.stack_id, "pr": lock.pr_number,
+                    "run_id": lock.run_id, "via": "comment",
+                }),
+            );
+            released.push(lock);
+        }
+    }
+    released
+}

@@ -1,0 +1,105 @@
+//! The scene being changed: what a decision works on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::model::{AuditEntry, Row, Run};
+use super::scene::{Changes, Effects, JobKind, NewJob, Scene};
+use super::status::{Mode, Trigger};
+use crate::clock::Millis;
+use crate::config::model::RepoConfig;
+use crate::graph::model::Graph;
+use crate::graph::ordering::Ordering;
+use crate::ids::{RunId, StackKey};
+
+/// A copy of the loaded scene that the decision changes, with the effects it asks for.
+pub struct Next<'a> {
+    before: &'a Scene,
+    pub scene: Scene,
+    pub effects: Effects,
+    pub now: Millis,
+    /// The default branch's configuration (I11).
+    pub policy: RepoConfig,
+}
+
+impl<'a> Next<'a> {
+    pub fn of(before: &'a Scene, now: Millis) -> Self {
+        Self { before, scene: before.clone(), effects: Effects::default(), now, policy: before.repo.policy() }
+    }
+
+    pub fn into_changes(self) -> Changes {
+        Changes::between(self.before, self.scene, self.effects)
+    }
+
+    pub fn run_mut(&mut self, id: &RunId) -> &mut Run {
+        self.scene.runs.get_mut(id).expect("a decision names runs of its own scene")
+    }
+
+    pub fn add_run(&mut self, run: Run, rows: Vec<Row>) {
+        let by_key: BTreeMap<StackKey, Row> = rows.into_iter().map(|row| (row.key.clone(), row)).collect();
+        self.scene.rows.insert(run.id.clone(), by_key);
+        self.scene.runs.insert(run.id.clone(), run);
+    }
+
+    pub fn audit(&mut self, actor: &str, action: &str, target: String, details: serde_json::Value) {
+        let details = match details {
+            serde_json::Value::Object(map) => map.into_iter().collect(),
+            other => BTreeMap::from([("value".to_owned(), other)]),
+        };
+        self.effects.audit.push(AuditEntry {
+            at: self.now,
+            actor: actor.to_owned(),
+            action: action.to_owned(),
+            target,
+            details,
+        });
+    }
+
+    /// Checks and comments of the run's pull request, or of the run, are written anew. Coalesced by key.
+    pub fn render(&mut self, id: &RunId) {
+        let run = &self.scene.runs[id];
+        if run.mode == Mode::Drift || run.trigger == Trigger::Manual {
+            return;
+        }
+        let (key, payload) = match run.pr_number {
+            0 => (format!("render:run:{id}"), json!({ "run_id": id })),
+            number => {
+                (format!("render:pr:{}:{number}", run.repo_id), json!({ "repo_id": run.repo_id, "pr_number": number }))
+            }
+        };
+        self.add_job(NewJob::keyed(JobKind::Render, key, payload, self.now));
+    }
+
+    /// One comment on the scene's pull request. `name` makes it unique: the same name is never posted twice.
+    pub fn comment(&mut self, name: String, body: String) {
+        if self.scene.pr_number == 0 {
+            return;
+        }
+        let payload = json!({
+            "repo_id": self.scene.repo.id, "pr_number": self.scene.pr_number, "name": name, "body": body,
+        });
+        self.add_job(NewJob::keyed(
+            JobKind::Comment,
+            format!("comment:{}:{name}", self.scene.repo.id),
+            payload,
+            self.now,
+        ));
+    }
+
+    /// A job whose key is already among the new ones is not added twice.
+    pub fn add_job(&mut self, job: NewJob) {
+        if job.key.is_none() || !self.effects.jobs.iter().any(|known| known.key == job.key) {
+            self.effects.jobs.push(job);
+        }
+    }
+
+    pub fn graph_of(&self, id: &RunId) -> Option<Arc<Graph>> {
+        self.scene.graph_of(self.scene.run(id)?).cloned()
+    }
+
+    pub fn ordering_of(&self, id: &RunId) -> Ordering {
+        self.graph_of(id).map_or_else(|| Ordering::of(&Graph::default()), |graph| Ordering::of(&graph))
+    }
+}

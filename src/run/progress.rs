@@ -1,0 +1,258 @@
+//! What GitHub tells of workflow runs and jobs: binding, progress, and silent ends (spec 30 §4.2, §6.7, §8, §11.1).
+
+use super::model::{Dispatch, Run};
+use super::next::Next;
+use super::settle::settle;
+use super::status::{ApplyEvent, Mode, Move, PlanEvent, RowStatus, RunStatus};
+use crate::ids::{DispatchId, RunId, StackKey};
+
+/// Ties an Actions workflow run to a dispatch. False when either is taken already (I7).
+pub fn bind(next: &mut Next, dispatch: &DispatchId, workflow_run_id: i64, attempt: u32) -> bool {
+    let taken = next
+        .scene
+        .dispatches
+        .values()
+        .any(|other| other.id != *dispatch && other.workflow_run_id == Some(workflow_run_id));
+    let now = next.now;
+    let Some(found) = next.scene.dispatches.get_mut(dispatch) else { return false };
+    if taken || found.completed_at.is_some() {
+        return false;
+    }
+    match found.workflow_run_id {
+        Some(bound) => bound == workflow_run_id,
+        None => {
+            found.workflow_run_id = Some(workflow_run_id);
+            found.attempt = attempt;
+            found.sent_at.get_or_insert(now);
+            true
+        }
+    }
+}
+
+/// The title by which a workflow run names its dispatch: `stackorder <mode> <run id> wave <n>`.
+pub fn parse_title(title: &str) -> Option<(Mode, RunId, u32)> {
+    let mut words = title.trim().split(' ');
+    let parsed = match (words.next(), words.next(), words.next(), words.next(), words.next(), words.next()) {
+        (Some("stackorder"), Some(mode), Some(run), Some("wave"), Some(wave), None) if run.len() == 36 => {
+            (Mode::parse(mode).ok()?, RunId::parse(run).ok()?, wave.parse().ok()?)
+        }
+        _ => return None,
+    };
+    Some(parsed)
+}
+
+/// Unbound, open dispatches that a title could mean; several when a wave has several environments or chunks.
+pub fn titled<'n>(next: &'n Next, mode: Mode, run: &RunId, wave: u32) -> Vec<&'n Dispatch> {
+    let run = run.clone();
+    next.scene
+        .dispatches
+        .values()
+        .filter(|dispatch| dispatch.run_id == run && dispatch.mode == mode && dispatch.wave == wave)
+        .filter(|dispatch| dispatch.workflow_run_id.is_none() && dispatch.completed_at.is_none())
+        .collect()
+}
+
+/// Chooses among several dispatches of one title by the stacks that the workflow run's jobs name.
+pub fn choose_by_jobs(next: &Next, candidates: &[DispatchId], job_names: &[String]) -> Option<DispatchId> {
+    let mut fitting = candidates.iter().filter(|id| {
+        let Some(dispatch) = next.scene.dispatches.get(*id) else { return false };
+        let keys: Vec<StackKey> = next
+            .scene
+            .rows(&dispatch.run_id)
+            .filter(|row| row.dispatch_id.as_ref() == Some(*id))
+            .map(|row| row.key.clone())
+            .collect();
+        job_names.iter().any(|name| stack_of_job(name, &keys).is_some())
+    });
+    let chosen = fitting.next().cloned();
+    chosen.filter(|_| fitting.next().is_none())
+}
+
+/// The stack a job's name ends in (spec 24 §9): the last word, or GitHub's matrix form, or a name cut short.
+pub fn stack_of_job(name: &str, keys: &[StackKey]) -> Option<StackKey> {
+    let own = name.rsplit(" / ").next().unwrap_or(name);
+    let word = match own.split_once('(') {
+        Some((_, inner)) => inner.split([',', ')']).next().unwrap_or("").trim(),
+        None => own.rsplit(' ').next().unwrap_or(""),
+    };
+    if let Some(key) = keys.iter().find(|key| key.as_str() == word) {
+        return Some(key.clone());
+    }
+    let only = |mut matching: Box<dyn Iterator<Item = &StackKey> + '_>| {
+        let first = matching.next().cloned();
+        first.filter(|_| matching.next().is_none())
+    };
+    if let Some(key) = only(Box::new(keys.iter().filter(|key| key.path() == word))) {
+        return Some(key);
+    }
+    let cut = word.trim_end_matches('…').trim_end_matches("...");
+    if cut.len() < 3 {
+        return None;
+    }
+    only(Box::new(keys.iter().filter(|key| key.as_str().starts_with(cut))))
+}
+
+/// A job of the run was seen: stores its address, and moves its row when it started or waits for an environment.
+pub fn on_job(next: &mut Next, id: &RunId, dispatch: Option<&DispatchId>, name: &str, status: &str, url: &str) {
+    let run = next.scene.runs[id].clone();
+    if run.status == RunStatus::Superseded {
+        return;
+    }
+    let keys: Vec<StackKey> = next
+        .scene
+        .rows(id)
+        .filter(|row| dispatch.is_none() || row.dispatch_id.as_ref() == dispatch)
+        .map(|row| row.key.clone())
+        .collect();
+    let Some(key) = stack_of_job(name, &keys) else { return };
+    let now = next.now;
+    let row = next.scene.row_mut(id, &key).expect("one of the run's keys");
+    if !url.is_empty() && row.claim.is_none() {
+        row.job_url = url.to_owned();
+    }
+    let started = matches!(status, "in_progress" | "waiting");
+    let moved = match run.mode {
+        Mode::Apply => row.status.on_apply(ApplyEvent::Started),
+        Mode::Plan | Mode::Drift => row.status.on_plan(PlanEvent::Started),
+    };
+    if started {
+        if let Move::To(to) = moved
+            && (run.mode != Mode::Apply || !run.status.is_terminal())
+        {
+            row.enter(to, now);
+        }
+        if !row.status.is_terminal() {
+            row.waiting_for_approval = status == "waiting" && row.claim.is_none();
+        }
+    }
+    next.run_mut(id).seen_at = now;
+    next.render(id);
+}
+
+/// Nothing more will come of this dispatch: what it carried and did not finish is unknown (spec 30 §11.1).
+pub fn complete_dispatch(next: &mut Next, dispatch: &DispatchId, conclusion: &str) {
+    let now = next.now;
+    let Some(found) = next.scene.dispatches.get_mut(dispatch) else { return };
+    if found.completed_at.is_some() {
+        return;
+    }
+    found.completed_at = Some(now);
+    found.conclusion = conclusion.to_owned();
+    let id = found.run_id.clone();
+    if !next.scene.runs[&id].status.is_terminal() {
+        vanish(next, &id, |row| row.dispatch_id.as_ref() == Some(dispatch));
+    }
+    settle(next, &id);
+}
+
+/// The plan workflow run of a pull request ended: its rows without a result are unknown (case 150).
+pub fn plan_workflow_ended(next: &mut Next, id: &RunId) {
+    if next.scene.runs[id].status.is_terminal() {
+        return;
+    }
+    vanish(next, id, |row| row.dispatch_id.is_none());
+    let now = next.now;
+    if next.scene.rows(id).next().is_none() && next.scene.runs[id].status == RunStatus::Pending {
+        let run = next.run_mut(id);
+        run.warn("the plan workflow run ended before it uploaded a graph");
+        run.enter(RunStatus::Failed, now);
+    }
+    settle(next, id);
+}
+
+fn vanish(next: &mut Next, id: &RunId, which: impl Fn(&super::model::Row) -> bool) {
+    let now = next.now;
+    let mode = next.scene.runs[id].mode;
+    let mut changed = Vec::new();
+    for row in next.scene.rows_mut(id).filter(|row| which(row)) {
+        let moved = match mode {
+            Mode::Apply => row.status.on_apply(ApplyEvent::Vanished),
+            Mode::Plan | Mode::Drift => row.status.on_plan(PlanEvent::Vanished),
+        };
+        if let Move::To(to) = moved {
+            row.enter(to, now);
+            if mode == Mode::Apply && row.claim.is_none() {
+                row.note = "nothing was applied".to_owned();
+            } else if mode == Mode::Apply {
+                changed.push(row.key.clone());
+            }
+        }
+    }
+    // It may have changed something before it vanished.
+    for key in changed {
+        next.scene.changed_at.insert(key, now);
+    }
+}
+
+/// GitHub refused this dispatch for good (spec 30 §6.5).
+pub fn reject_dispatch(next: &mut Next, dispatch: &DispatchId, status: u16, reason: &str) {
+    let now = next.now;
+    let Some(found) = next.scene.dispatches.get_mut(dispatch) else { return };
+    if found.completed_at.is_some() {
+        return;
+    }
+    found.completed_at = Some(now);
+    found.conclusion = "rejected".to_owned();
+    let found = found.clone();
+    let id = found.run_id.clone();
+    let branch = next.scene.repo.default_branch.clone();
+    let text = format!(
+        "GitHub answered {status} when asked to run .github/workflows/stackorder-run.yml on {branch} ({reason})"
+    );
+    next.run_mut(&id).warn(text.clone());
+    next.comment(
+        format!("rejected:{dispatch}"),
+        format!(
+            "**No {} was started:** {text}. Check that the file exists on `{branch}` and declares the inputs \
+             `run_id`, `mode`, `wave`, `sha` and `stacks`.",
+            found.mode
+        ),
+    );
+    match found.mode {
+        Mode::Apply => {
+            let rows = next.scene.rows_mut(&id).filter(|row| row.dispatch_id.as_ref() == Some(dispatch));
+            for row in rows {
+                if let Move::To(to) = row.status.on_apply(ApplyEvent::Failed) {
+                    row.enter(to, now);
+                    row.error_text.clone_from(&text);
+                    row.note = "nothing was applied".to_owned();
+                }
+            }
+        }
+        Mode::Plan | Mode::Drift => {
+            // Its rows stay pending, so that the plan view ignores them and an earlier plan stands.
+            if !next.scene.runs[&id].status.is_terminal() {
+                next.run_mut(&id).enter(RunStatus::Failed, now);
+            }
+        }
+    }
+    settle(next, &id);
+}
+
+/// A dispatch that GitHub cancelled before any of its jobs started is sent again, once (case 158).
+pub fn dispatch_again(next: &mut Next, dispatch: &DispatchId) {
+    let now = next.now;
+    let Some(found) = next.scene.dispatches.get_mut(dispatch) else { return };
+    if found.completed_at.is_some() {
+        return;
+    }
+    found.completed_at = Some(now);
+    found.conclusion = "cancelled".to_owned();
+    let id = found.run_id.clone();
+    for row in next.scene.rows_mut(&id).filter(|row| row.dispatch_id.as_ref() == Some(dispatch)) {
+        if matches!(row.status, RowStatus::Pending | RowStatus::Planning) {
+            row.status = RowStatus::Pending;
+            row.dispatch_id = None;
+        }
+    }
+    super::dispatching::insert_plan_dispatches(next, &id);
+}
+
+/// The plan runs that this workflow run registered.
+pub fn registered_by<'n>(next: &'n Next, workflow_run_id: i64, attempt: u32) -> Vec<&'n Run> {
+    next.scene
+        .runs
+        .values()
+        .filter(|run| run.workflow_run_id == workflow_run_id && run.workflow_run_attempt == attempt)
+        .collect()
+}

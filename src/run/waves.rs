@@ -1,0 +1,291 @@
+//! Opening a wave, and planning again what is behind its upstream (spec 30 §6.2a).
+
+use serde_json::json;
+
+use super::dispatching;
+use super::model::{Row, Run};
+use super::next::Next;
+use super::status::{Mode, RowStatus, RunStatus, SkipReason, Trigger, VerdictStatus};
+use crate::ids::{RunId, StackKey};
+
+/// Opens the run's current wave: settles what has nothing to do, starts the re-plan of what is behind, or dispatches.
+pub fn open(next: &mut Next, id: &RunId) {
+    let now = next.now;
+    next.run_mut(id).enter(RunStatus::Applying, now);
+    let wave = next.scene.runs[id].current_wave;
+    let waiting: Vec<StackKey> = next
+        .scene
+        .rows(id)
+        .filter(|row| row.wave == wave && row.status == RowStatus::Planned)
+        .map(|row| row.key.clone())
+        .collect();
+    let mut behind_rows = Vec::new();
+    for key in waiting {
+        let behind = behind(next, id, &key);
+        let row = next.scene.row_mut(id, &key).expect("collected above");
+        if !behind.is_empty() {
+            row.behind = behind;
+            behind_rows.push(key);
+        } else if let Some(earlier) = row.carry_from.clone() {
+            carry_over(row, earlier, now);
+        } else if row.is_propagated() && row.plan_is_empty() {
+            row.enter(RowStatus::Noop, now);
+        }
+    }
+    if behind_rows.is_empty() {
+        dispatching::insert_apply_dispatches(next, id, wave);
+    } else {
+        start_replan(next, id, wave, &behind_rows);
+    }
+}
+
+pub(super) fn carry_over(row: &mut Row, earlier: RunId, now: i64) {
+    row.enter(RowStatus::Applied, now);
+    row.note = format!("by apply run {earlier}");
+    row.applied_by_run = Some(earlier);
+}
+
+/// The predecessors that changed after the row's plan was made, and what put it behind from the start; sorted.
+pub fn behind(next: &Next, id: &RunId, key: &StackKey) -> Vec<String> {
+    let Some(row) = next.scene.row(id, key) else { return Vec::new() };
+    let mut behind = row.behind.clone();
+    if let Some(plan) = row.from_plan_run.as_ref().and_then(|plan| next.scene.run(plan)) {
+        let ordering = next.ordering_of(id);
+        for predecessor in ordering.predecessors(key.as_str()) {
+            let changed_at = next.scene.changed_at.get(predecessor.as_str());
+            // Equal is not behind: a re-plan is created in the commit that records its upstream.
+            if changed_at.is_some_and(|at| *at > plan.created_at) {
+                behind.push(predecessor);
+            }
+        }
+    }
+    behind.sort();
+    behind.dedup();
+    behind
+}
+
+/// One targeted plan run for all rows of the wave that are behind; at most one per wave.
+fn start_replan(next: &mut Next, id: &RunId, wave: u32, keys: &[StackKey]) {
+    let apply = next.scene.runs[id].clone();
+    let replan = RunId::of_replan(id, wave);
+    let run = Run {
+        id: replan.clone(),
+        trigger: Trigger::Upstream,
+        mode: Mode::Plan,
+        status: RunStatus::Pending,
+        for_run: Some(id.clone()),
+        for_wave: wave,
+        taken_over: false,
+        waves: 1,
+        current_wave: 0,
+        warnings: Vec::new(),
+        workflow_run_id: 0,
+        workflow_run_attempt: 0,
+        created_at: next.now,
+        started_at: None,
+        finished_at: None,
+        seen_at: next.now,
+        release_at_end: None,
+        version: 0,
+        ..apply
+    };
+    let rows = keys
+        .iter()
+        .filter_map(|key| next.scene.row(id, key))
+        .map(|row| fresh_plan_row(row, &replan, next.now))
+        .collect();
+    next.add_run(run, rows);
+    dispatching::insert_plan_dispatches(next, &replan);
+}
+
+/// A row to be planned (again) in another run: what it is, nothing of what happened to it.
+pub fn fresh_plan_row(row: &Row, run: &RunId, now: i64) -> Row {
+    Row {
+        run_id: run.clone(),
+        mode: Mode::Plan,
+        status: RowStatus::Pending,
+        wave: 0,
+        summary: None,
+        has_changes: false,
+        exit_code: None,
+        job_url: String::new(),
+        plan_artifact: String::new(),
+        plan_run_id: 0,
+        plan_artifact_id: None,
+        plan_artifact_expires_at: None,
+        plan_digest: String::new(),
+        bundle_sha256: String::new(),
+        actions_digest: String::new(),
+        from_plan_run: None,
+        used_by_run: None,
+        applied_by_run: None,
+        carry_from: None,
+        claim: None,
+        job_token_hash: String::new(),
+        behind: Vec::new(),
+        skip_reason: None,
+        note: String::new(),
+        error_text: String::new(),
+        blocked_by: Vec::new(),
+        dispatch_id: None,
+        waiting_for_approval: false,
+        late_evidence: None,
+        has_plan_text: false,
+        truncated: false,
+        started_at: None,
+        finished_at: None,
+        updated_at: now,
+        ..row.clone()
+    }
+}
+
+/// What a fresh plan makes of its apply row; the first match counts (spec 30 §6.2a).
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Renewed {
+    Failed(String),
+    Unknown,
+    Unconfirmed,
+    Noop,
+    /// Takes over the fresh plan and is dispatched.
+    Fresh,
+    /// Takes over the fresh plan, which does nothing, and is applied already.
+    CarriedOver(RunId),
+    Skipped(SkipReason, String),
+}
+
+/// The apply run takes over its finished re-plan.
+pub fn take_over(next: &mut Next, id: &RunId, replan: &RunId) {
+    let now = next.now;
+    next.run_mut(replan).taken_over = true;
+    let wave = next.scene.runs[replan].for_wave;
+    let keys: Vec<StackKey> = next
+        .scene
+        .rows(id)
+        .filter(|row| row.wave == wave && row.status == RowStatus::Planned)
+        .map(|row| row.key.clone())
+        .filter(|key| next.scene.row(replan, key).is_some())
+        .collect();
+    for key in keys {
+        let fresh = next.scene.row(replan, &key).expect("filtered above").clone();
+        let renewed = renew(next, id, &key, &fresh);
+        let row = next.scene.row_mut(id, &key).expect("collected above");
+        let old_digest = row.plan_digest.clone();
+        let outcome = settle_renewed(row, &fresh, renewed, now);
+        next.audit(
+            "stackorder",
+            "plan_renewed",
+            format!("run:{id}"),
+            json!({
+                "repo": next.scene.repo.full_name, "stack": key, "plan_run": replan,
+                "old_digest": old_digest, "new_digest": fresh.plan_digest, "outcome": outcome,
+            }),
+        );
+    }
+}
+
+fn renew(next: &Next, id: &RunId, key: &StackKey, fresh: &Row) -> Renewed {
+    let row = next.scene.row(id, key).expect("asked for a row of the run");
+    let keys = row.behind.join(", ");
+    match fresh.status {
+        RowStatus::Failed | RowStatus::Blocked => return Renewed::Failed(format!("its plan after {keys} failed")),
+        RowStatus::Unknown => return Renewed::Unknown,
+        RowStatus::Unconfirmed => return Renewed::Unconfirmed,
+        RowStatus::Pending | RowStatus::Planning => {
+            let reason = next.scene.runs[&fresh.run_id].warnings.last().cloned();
+            return Renewed::Failed(reason.unwrap_or_else(|| format!("its plan after {keys} was not started")));
+        }
+        RowStatus::Planned | RowStatus::Applying | RowStatus::Applied | RowStatus::Noop | RowStatus::Skipped => {}
+    }
+    let empty = fresh.plan_is_empty();
+    if empty && row.is_propagated() {
+        return Renewed::Noop;
+    }
+    let first_plan_failed = row
+        .from_plan_run
+        .as_ref()
+        .and_then(|plan| next.scene.row(plan, key))
+        .is_some_and(|plan| plan.status == RowStatus::Failed);
+    if first_plan_failed {
+        return Renewed::Skipped(SkipReason::PlanChanged, format!("its plan changed after {keys} was applied"));
+    }
+    if let Some(note) = verdict_against(next, &fresh.run_id, key) {
+        return Renewed::Skipped(SkipReason::Verdict, note);
+    }
+    if empty {
+        return match row.carry_from.clone() {
+            Some(earlier) => Renewed::CarriedOver(earlier),
+            None => Renewed::Fresh,
+        };
+    }
+    if !row.actions_digest.is_empty() && row.actions_digest == fresh.actions_digest {
+        return Renewed::Fresh;
+    }
+    Renewed::Skipped(SkipReason::PlanChanged, format!("its plan changed after {keys} was applied"))
+}
+
+/// A failing verdict, or a required one that is missing.
+fn verdict_against(next: &Next, plan: &RunId, key: &StackKey) -> Option<String> {
+    let verdicts = || next.scene.verdicts.values().filter(|verdict| verdict.run_id == *plan && verdict.key == *key);
+    if let Some(verdict) = verdicts().find(|verdict| verdict.status == VerdictStatus::Fail) {
+        return Some(format!("verdict fail from {}", verdict.name));
+    }
+    let missing =
+        next.policy.apply.required_checks.iter().find(|name| !verdicts().any(|verdict| verdict.name == **name));
+    missing.map(|name| format!("no verdict from {name}"))
+}
+
+/// Writes the outcome into the apply row and names it for the audit.
+fn settle_renewed(row: &mut Row, fresh: &Row, renewed: Renewed, now: i64) -> &'static str {
+    match renewed {
+        Renewed::Failed(note) => {
+            row.enter(RowStatus::Failed, now);
+            row.error_text = note.clone();
+            row.note = note;
+            "failed"
+        }
+        Renewed::Unknown => {
+            row.enter(RowStatus::Unknown, now);
+            row.note = "nothing was applied".to_owned();
+            "unknown"
+        }
+        Renewed::Unconfirmed => {
+            row.enter(RowStatus::Unconfirmed, now);
+            row.note = "nothing was applied".to_owned();
+            "unconfirmed"
+        }
+        Renewed::Noop => {
+            take_plan(row, fresh);
+            row.enter(RowStatus::Noop, now);
+            "noop"
+        }
+        Renewed::Fresh => {
+            take_plan(row, fresh);
+            "applied from the fresh plan"
+        }
+        Renewed::CarriedOver(earlier) => {
+            take_plan(row, fresh);
+            carry_over(row, earlier, now);
+            "carried over"
+        }
+        Renewed::Skipped(reason, note) => {
+            row.enter(RowStatus::Skipped, now);
+            row.skip_reason = Some(reason);
+            row.note = note;
+            "waits for a new request"
+        }
+    }
+}
+
+/// The apply row carries this plan row's plan from now on.
+pub(super) fn take_plan(row: &mut Row, plan: &Row) {
+    row.from_plan_run = Some(plan.run_id.clone());
+    row.summary.clone_from(&plan.summary);
+    row.has_changes = plan.has_changes;
+    row.plan_artifact.clone_from(&plan.plan_artifact);
+    row.plan_run_id = plan.plan_run_id;
+    row.plan_artifact_id = plan.plan_artifact_id;
+    row.plan_artifact_expires_at = plan.plan_artifact_expires_at;
+    row.plan_digest.clone_from(&plan.plan_digest);
+    row.bundle_sha256.clone_from(&plan.bundle_sha256);
+    row.actions_digest.clone_from(&plan.actions_digest);
+}
