@@ -15,3 +15,4 @@ pub mod clock;
 pub mod config;
 pub mod graph;
 pub mod ids;
+pub mod plan;
