@@ -12,6 +12,7 @@
 //! `runner` is the Actions side; `demo` puts everything on one machine; `cli` is the command line.
 
 pub mod clock;
+pub mod command;
 pub mod config;
 pub mod graph;
 pub mod ids;
