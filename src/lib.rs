@@ -17,3 +17,4 @@ pub mod config;
 pub mod graph;
 pub mod ids;
 pub mod plan;
+pub mod render;
