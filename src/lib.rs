@@ -13,13 +13,16 @@
 
 pub mod api;
 pub mod clock;
+pub mod command;
 pub mod config;
 pub mod gate;
-#[cfg(feature = "server")]
-pub mod github;
 pub mod graph;
 pub mod ids;
 pub mod plan;
+pub mod render;
 pub mod run;
+
+#[cfg(feature = "server")]
+pub mod github;
 #[cfg(feature = "server")]
 pub mod store;

@@ -97,8 +97,12 @@ fn carried_from(next: &Next, request: &ApplyRequest, plan: &Row) -> Option<RunId
 fn settle_what_is_done(next: &mut Next, request: &ApplyRequest) {
     let id = &request.id;
     let ordering = next.ordering_of(id);
-    let mut by_wave: Vec<(u32, StackKey)> =
-        next.scene.rows(id).filter(|row| row.status == RowStatus::Planned).map(|row| (row.wave, row.key.clone())).collect();
+    let mut by_wave: Vec<(u32, StackKey)> = next
+        .scene
+        .rows(id)
+        .filter(|row| row.status == RowStatus::Planned)
+        .map(|row| (row.wave, row.key.clone()))
+        .collect();
     by_wave.sort();
     let now = next.now;
     for (_, key) in by_wave {

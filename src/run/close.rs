@@ -33,7 +33,10 @@ pub fn merged(next: &mut Next, head: &Sha, release_locks: bool) -> Vec<Lock> {
     if !released.is_empty() {
         let list = list_of(&released);
         let number = next.scene.pr_number;
-        next.comment(format!("merged:{number}:{head}"), format!("**Merged: {} released.**\n\n{list}", locks_word(released.len())));
+        next.comment(
+            format!("merged:{number}:{head}"),
+            format!("**Merged: {} released.**\n\n{list}", locks_word(released.len())),
+        );
     }
     released
 }

@@ -61,7 +61,14 @@ pub fn register(next: &mut Next, registration: &Registration) -> (RunId, bool) {
         head_ref: registration.head_ref.clone(),
         workflow_run_id: registration.workflow_run_id,
         workflow_run_attempt: registration.attempt,
-        ..blank_run(next, registration.id.clone(), registration.sha.clone(), Mode::Plan, Trigger::PullRequest, &registration.actor)
+        ..blank_run(
+            next,
+            registration.id.clone(),
+            registration.sha.clone(),
+            Mode::Plan,
+            Trigger::PullRequest,
+            &registration.actor,
+        )
     };
     let id = run.id.clone();
     next.add_run(run, Vec::new());
@@ -170,7 +177,9 @@ pub fn record_resolution(next: &mut Next, id: &RunId, resolution: &Resolution, g
         run.warn(warning.to_string());
     }
     for external in &resolution.external {
-        run.warn(format!("{external} depends on a stack of this run; it is in another repository and is not scheduled here"));
+        run.warn(format!(
+            "{external} depends on a stack of this run; it is in another repository and is not scheduled here"
+        ));
     }
     run.seen_at = now;
     if !resolution.cycles.is_empty() {
