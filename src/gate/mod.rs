@@ -1,5 +1,87 @@
 //! The apply gate: scene in, refusals out (spec 30 §5).
 //!
+//! Every layer asked for runs, even after a refusal, so that a person sees all of them at once.
+//! The gate knows nothing of GitHub's API: `facts` is what was gathered before.
+//!
 //! - `facts`: what GitHub says, gathered before the decision.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Millis;
+use crate::config::model::StackConfig;
+use crate::ids::StackKey;
+use crate::run::plan_view::PlanView;
+use crate::run::scene::Scene;
+use facts::{ArtifactFacts, Comparison, Membership, Permission, PullRequest, Review};
+
 pub mod facts;
+
+/// One reason why nothing may start.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Refusal {
+    pub layer: u8,
+    pub name: String,
+    pub reason: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stacks: Vec<StackKey>,
+}
+
+/// Which entry asks, and so which layers count (spec 30 §5.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Entry {
+    /// `stackorder apply`, or the same request from a page: layers 1 to 5.
+    Comment,
+    /// The merge itself: 1, 3, 4, 5.
+    Merge,
+    /// A request for a merged pull request: 1, 3, 4, 5, and `base branch` on the merge commit.
+    AfterMerge,
+    /// A deployment protection rule: 1, and 2 without `base branch` for a comment apply.
+    ProtectionRule { comment_apply: bool },
+}
+
+#[derive(Debug, Clone)]
+pub struct GateRequest {
+    pub entry: Entry,
+    /// Login, `apikey:<name>`, or empty.
+    pub requester: String,
+    /// The stacks asked for: the named ones, or the whole plan view.
+    pub selected: BTreeSet<StackKey>,
+    /// Named keys that are no stack of the plan view, as typed.
+    pub unknown: Vec<String>,
+    /// Set when the caller bound its request to the plans it saw, and they are no longer current.
+    pub plans_changed: bool,
+}
+
+/// What GitHub says, gathered before the decision. A team is `organisation/slug`.
+#[derive(Debug, Clone)]
+pub struct GateFacts {
+    pub pull: PullRequest,
+    /// The requester's permission on the repository.
+    pub permission: Permission,
+    /// The requester's membership of every team that `allowed_teams` names.
+    pub teams: BTreeMap<String, Membership>,
+    pub reviews: Vec<Review>,
+    /// Permission of everyone who reviewed, by lower-case login.
+    pub reviewers: BTreeMap<String, Permission>,
+    /// CODEOWNERS of the default branch, when there is one.
+    pub codeowners: Option<String>,
+    /// `(team, login in lower case)` pairs of approvers who are active members of an owning team.
+    pub owner_members: BTreeSet<(String, String)>,
+    /// `{head}...{default branch}`: what the head lacks.
+    pub ahead: Comparison,
+    /// Artifacts of every workflow run that uploaded a plan of the view.
+    pub artifacts: BTreeMap<i64, Vec<ArtifactFacts>>,
+}
+
+/// Everything the gate looks at.
+pub struct GateScene<'a> {
+    pub request: &'a GateRequest,
+    pub scene: &'a Scene,
+    pub view: &'a PlanView<'a>,
+    /// `.stackorder.yaml` of the default branch for each selected stack that has one there.
+    pub stack_files: &'a BTreeMap<StackKey, StackConfig>,
+    pub facts: &'a GateFacts,
+    pub now: Millis,
+}

@@ -8,6 +8,7 @@
 //! - `supersede`: a new head or base.
 
 pub mod apply_start;
+pub mod binding;
 pub mod close;
 pub mod dispatching;
 pub mod locks;

@@ -289,3 +289,31 @@ pub(super) fn take_plan(row: &mut Row, plan: &Row) {
     row.bundle_sha256.clone_from(&plan.bundle_sha256);
     row.actions_digest.clone_from(&plan.actions_digest);
 }
+
+/// Selected predecessors of a stack whose plan failed that are new: never applied, and planned to create only. Their outputs
+/// cannot have been there when the stack was planned, so its failure does not refuse an apply (spec 30 §6.2a).
+pub fn new_upstreams(
+    scene: &Scene,
+    view: &PlanView<'_>,
+    selected: &BTreeSet<StackKey>,
+    key: &StackKey,
+) -> Vec<String> {
+    if view.rows.get(key).is_none_or(|row| row.status != RowStatus::Failed) {
+        return Vec::new();
+    }
+    let Some(graph) = view.graph_sha().and_then(|sha| scene.graphs.get(sha)) else { return Vec::new() };
+    let order = ordering(graph);
+    let only_creates = |row: &&Row| {
+        row.status == RowStatus::Planned
+            && row.summary.as_ref().is_some_and(|summary| {
+                summary.adds > 0 && u64::from(summary.adds) == summary.total()
+            })
+    };
+    order
+        .all_predecessors(key.as_str())
+        .into_iter()
+        .filter(|upstream| selected.contains(*upstream) && !scene.changed_at.contains_key(*upstream))
+        .filter(|upstream| view.rows.get(*upstream).copied().filter(only_creates).is_some())
+        .map(str::to_owned)
+        .collect()
+}

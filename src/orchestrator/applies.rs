@@ -1,0 +1,363 @@
+//! Asking the gate, and starting an apply (spec 30 §5, §6.1).
+//!
+//! What GitHub says is gathered first; gate, run, locks and the first dispatches are then one decision and one commit.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::comments::{CommandComment, Outcome, refused_text};
+use super::{App, Result, Subject, repo_ref};
+use crate::config::effective::{allowed_teams_of, environment_of};
+use crate::config::model::{ApplyMode, RequireUpToDate, StackConfig};
+use crate::config::parse::parse_stack_config;
+use crate::gate::codeowners::Codeowners;
+use crate::gate::facts::{Membership, PullRequest, ReviewState};
+use crate::gate::{self, Entry, GateFacts, GateRequest, GateScene};
+use crate::github::api::Comparison;
+use crate::graph::ordering::ordering;
+use crate::ids::{RunId, Sha, StackKey, normalise_key};
+use crate::render;
+use crate::run::apply_start::{self, ApplyRequest};
+use crate::run::model::{Repo, Row};
+use crate::run::next::Next;
+use crate::run::plan_view::PlanView;
+use crate::run::scene::Scene;
+use crate::run::status::Trigger;
+use crate::run::waves::new_upstreams;
+use crate::waves::waves;
+
+/// GitHub works mergeability out after the question: so often is it asked, so long apart.
+const MERGEABLE_READS_MAX: u32 = 5;
+const MERGEABLE_PAUSE: Duration = Duration::from_secs(2);
+/// Where GitHub looks for code owners, first found.
+const CODEOWNERS_FILES: [&str; 3] = [".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS"];
+
+/// Policy files of the default branch, and what GitHub says: all that a gate decision needs besides the scene.
+pub(super) struct Gathered {
+    pub facts: GateFacts,
+    pub stack_files: BTreeMap<StackKey, StackConfig>,
+}
+
+/// What one request to apply asks for.
+pub(super) struct Asked<'a> {
+    pub entry: Entry,
+    pub trigger: Trigger,
+    pub requester: &'a str,
+    /// As typed; empty means every stack of the plan view.
+    pub keys: &'a [String],
+    pub sha: Sha,
+    pub run_id: RunId,
+    /// The commits whose plans count, newest first.
+    pub commits: Vec<Sha>,
+}
+
+/// Why nothing started.
+pub(super) enum NotStarted {
+    NothingAffected,
+    Refused(Vec<gate::Refusal>),
+}
+
+impl App {
+    pub(super) async fn apply_commented(&self, repo: &Repo, comment: &CommandComment) -> Result<()> {
+        if repo.policy().apply.mode == ApplyMode::OnMerge {
+            let reason = "apply.mode is on_merge here: the merge is what applies";
+            return self
+                .decide_comment(repo, comment, |_| Outcome::refused(reason, refused_text(&comment.command, reason)))
+                .await;
+        }
+        let pull = self.settled_pull(repo, comment.number).await?;
+        let asked = Asked {
+            entry: Entry::Comment,
+            trigger: Trigger::Comment,
+            requester: &comment.author,
+            keys: &comment.command.keys,
+            sha: pull.head_sha.clone(),
+            run_id: self.new_run_id(),
+            commits: vec![pull.head_sha.clone()],
+        };
+        let gathered = self.gather(repo, pull, &asked).await?;
+        self.decide_comment(repo, comment, |next| match start_apply(next, &asked, &gathered) {
+            Ok(id) => Outcome::started(&id),
+            Err(NotStarted::NothingAffected) => {
+                let reason = "this pull request reaches no stack; an apply would do nothing";
+                Outcome::refused(reason, refused_text(&comment.command, reason))
+            }
+            Err(NotStarted::Refused(refusals)) => {
+                let text = render::refusal::comment(&comment.command.canonical(), &refusals);
+                let reasons: Vec<String> = refusals.iter().map(|refusal| format!("{}: {}", refusal.layer, refusal.reason)).collect();
+                Outcome::refused(&reasons.join("; "), text)
+            }
+        })
+        .await
+    }
+
+    /// The merge applies (`on_merge`): at most one run per merge commit.
+    pub(super) async fn apply_merge(&self, repo: &Repo, pull: &PullRequest) -> Result<()> {
+        let merge = pull.merge_commit_sha.clone().unwrap_or_else(|| pull.head_sha.clone());
+        let once = format!("merge:{}:{}:{merge}", repo.id, pull.number);
+        if self.store.was_claimed(&once).await? {
+            return Ok(());
+        }
+        let requester = pull.merged_by.clone().unwrap_or_default();
+        let asked = Asked {
+            entry: Entry::Merge,
+            trigger: Trigger::PullRequest,
+            requester: &requester,
+            keys: &[],
+            sha: merge.clone(),
+            run_id: self.new_run_id(),
+            commits: vec![merge.clone(), pull.head_sha.clone()],
+        };
+        let gathered = self.gather(repo, pull.clone(), &asked).await?;
+        let subject = Subject::Pull { repo_id: repo.id, number: pull.number };
+        self.decide(&subject, |next| {
+            next.effects.once.push(once.clone());
+            match start_apply(next, &asked, &gathered) {
+                Ok(_) | Err(NotStarted::NothingAffected) => {}
+                Err(NotStarted::Refused(refusals)) => {
+                    let text = render::refusal::comment("stackorder apply (on merge)", &refusals);
+                    next.comment(format!("merge-refused:{merge}"), text);
+                }
+            }
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// The pull request, read again while GitHub has not worked out whether it merges.
+    async fn settled_pull(&self, repo: &Repo, number: i64) -> Result<PullRequest> {
+        let mut reads = 1;
+        loop {
+            let pull = self.github.pull_request(&repo_ref(repo), number).await?;
+            if pull.mergeable.is_some() || !pull.open || reads == MERGEABLE_READS_MAX {
+                return Ok(pull);
+            }
+            reads += 1;
+            tokio::time::sleep(MERGEABLE_PAUSE).await;
+        }
+    }
+
+    /// Everything GitHub is asked for before the decision. A first look at the scene tells what is worth asking.
+    async fn gather(&self, repo: &Repo, pull: PullRequest, asked: &Asked<'_>) -> Result<Gathered> {
+        let github = repo_ref(repo);
+        let policy = repo.policy();
+        let scene = self.store.pull_scene(repo.id, pull.number).await?;
+        let (selected, artifact_runs) = scene.as_ref().map(|scene| wanted(scene, asked)).unwrap_or_default();
+
+        let default_head = self.github.branch_head(&github, &repo.default_branch).await?;
+        let stack_files = self.stack_files(repo, &default_head, &selected).await?;
+
+        let organisation = repo.full_name.owner();
+        let mut teams = BTreeMap::new();
+        for team in teams_of(&policy, &stack_files, &selected) {
+            let (organisation, slug) = gate::team_parts(&team, organisation);
+            let membership = self.github.membership(&github, &organisation, &slug, asked.requester).await?;
+            teams.insert(format!("{organisation}/{slug}"), membership);
+        }
+        let permission = if asked.requester.is_empty() || asked.requester.starts_with("apikey:") {
+            crate::gate::facts::Permission::None
+        } else {
+            self.github.permission(&github, asked.requester).await?
+        };
+        let reviews = self.github.reviews(&github, pull.number).await?;
+        let mut reviewers = BTreeMap::new();
+        for review in reviews.iter().filter(|review| review.state == ReviewState::Approved) {
+            let login = review.author.to_lowercase();
+            if !reviewers.contains_key(&login) {
+                reviewers.insert(login, self.github.permission(&github, &review.author).await?);
+            }
+        }
+        let codeowners = if policy.apply.require_codeowner_review {
+            self.codeowners(repo, &default_head).await?
+        } else {
+            None
+        };
+        let owner_members = self.owner_members(repo, codeowners.as_deref(), &selected, reviewers.keys()).await?;
+        let ahead = match policy.apply.require_up_to_date {
+            RequireUpToDate::Affected if pull.open => {
+                self.github.compare(&github, pull.head_sha.as_str(), &repo.default_branch).await?
+            }
+            RequireUpToDate::Affected | RequireUpToDate::Off => Comparison::default(),
+        };
+        let mut artifacts = BTreeMap::new();
+        if policy.apply.from_plan {
+            for workflow_run_id in artifact_runs {
+                artifacts.insert(workflow_run_id, self.github.artifacts(&github, workflow_run_id).await?);
+            }
+        }
+        let facts = GateFacts { pull, permission, teams, reviews, reviewers, codeowners, owner_members, ahead, artifacts };
+        Ok(Gathered { facts, stack_files })
+    }
+
+    /// `.stackorder.yaml` of each selected directory at the default branch; one that does not parse counts as absent there,
+    /// because the configuration that is in force is the root's.
+    async fn stack_files(
+        &self,
+        repo: &Repo,
+        head: &Sha,
+        selected: &BTreeSet<StackKey>,
+    ) -> Result<BTreeMap<StackKey, StackConfig>> {
+        let mut by_path: BTreeMap<String, Option<StackConfig>> = BTreeMap::new();
+        let mut found = BTreeMap::new();
+        for key in selected {
+            if !by_path.contains_key(key.path()) {
+                let path = format!("{}/.stackorder.yaml", key.path());
+                let bytes = self.github.file(&repo_ref(repo), &path, head.as_str()).await?;
+                let config = bytes.and_then(|bytes| parse_stack_config(&path, &bytes).ok());
+                by_path.insert(key.path().to_owned(), config);
+            }
+            if let Some(Some(config)) = by_path.get(key.path()) {
+                found.insert(key.clone(), config.clone());
+            }
+        }
+        Ok(found)
+    }
+
+    async fn codeowners(&self, repo: &Repo, head: &Sha) -> Result<Option<String>> {
+        for path in CODEOWNERS_FILES {
+            if let Some(bytes) = self.github.file(&repo_ref(repo), path, head.as_str()).await? {
+                return Ok(Some(String::from_utf8_lossy(&bytes).into_owned()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Which approvers are members of the teams that own a selected stack.
+    async fn owner_members(
+        &self,
+        repo: &Repo,
+        codeowners: Option<&str>,
+        selected: &BTreeSet<StackKey>,
+        approvers: impl Iterator<Item = &String>,
+    ) -> Result<BTreeSet<(String, String)>> {
+        let Some(text) = codeowners else { return Ok(BTreeSet::new()) };
+        let rules = Codeowners::parse(text);
+        let teams: BTreeSet<String> = selected
+            .iter()
+            .flat_map(|key| rules.owners(&format!("{}/main.tf", key.path())))
+            .filter_map(|owner| owner.strip_prefix('@').filter(|name| name.contains('/')).map(str::to_owned))
+            .collect();
+        let mut members = BTreeSet::new();
+        for login in approvers {
+            for team in &teams {
+                let (organisation, slug) = gate::team_parts(team, repo.full_name.owner());
+                let membership = self.github.membership(&repo_ref(repo), &organisation, &slug, login).await?;
+                if membership == Membership::Active {
+                    members.insert((format!("{organisation}/{slug}"), login.clone()));
+                }
+            }
+        }
+        Ok(members)
+    }
+}
+
+/// The stacks a request selects and the workflow runs whose artifacts hold their plans.
+fn wanted(scene: &Scene, asked: &Asked<'_>) -> (BTreeSet<StackKey>, BTreeSet<i64>) {
+    let commits: Vec<&Sha> = asked.commits.iter().collect();
+    let view = PlanView::of(scene, &commits);
+    let (selected, _) = selection(&view, asked.keys);
+    let runs = selected.iter().filter_map(|key| view.rows.get(key)).map(|row| row.plan_run_id).filter(|id| *id != 0);
+    let runs = runs.collect();
+    (selected, runs)
+}
+
+/// Named keys that are in the view, and those that are not, as typed.
+fn selection(view: &PlanView<'_>, keys: &[String]) -> (BTreeSet<StackKey>, Vec<String>) {
+    if keys.is_empty() {
+        return (view.rows.keys().cloned().collect(), Vec::new());
+    }
+    let mut selected = BTreeSet::new();
+    let mut unknown = Vec::new();
+    for typed in keys {
+        match StackKey::parse(&normalise_key(typed)).ok().filter(|key| view.rows.contains_key(key)) {
+            Some(key) => drop(selected.insert(key)),
+            None => unknown.push(typed.clone()),
+        }
+    }
+    (selected, unknown)
+}
+
+fn teams_of(
+    policy: &crate::config::model::RepoConfig,
+    files: &BTreeMap<StackKey, StackConfig>,
+    selected: &BTreeSet<StackKey>,
+) -> BTreeSet<String> {
+    let mut teams: BTreeSet<String> = policy.apply.allowed_teams.iter().cloned().collect();
+    for key in selected {
+        teams.extend(allowed_teams_of(policy, files.get(key), key.path(), key.instance()));
+    }
+    teams
+}
+
+/// Evaluates the gate on the scene as it is now and starts the apply if nothing refuses.
+pub(super) fn start_apply(next: &mut Next, asked: &Asked<'_>, gathered: &Gathered) -> std::result::Result<RunId, NotStarted> {
+    let commits: Vec<&Sha> = asked.commits.iter().collect();
+    let before = next.scene.clone();
+    let view = PlanView::of(&before, &commits);
+    let (selected, unknown) = selection(&view, asked.keys);
+    if view.rows.is_empty() && unknown.is_empty() && !view.is_empty() && view.status() == Some(crate::run::status::RunStatus::Planned) {
+        return Err(NotStarted::NothingAffected);
+    }
+    let request = GateRequest {
+        entry: asked.entry,
+        requester: asked.requester.to_owned(),
+        selected: selected.clone(),
+        unknown,
+        plans_changed: false,
+    };
+    let refusals = gate::evaluate(&GateScene {
+        request: &request,
+        scene: &before,
+        view: &view,
+        stack_files: &gathered.stack_files,
+        facts: &gathered.facts,
+        now: next.now,
+    });
+    if !refusals.is_empty() {
+        return Err(NotStarted::Refused(refusals));
+    }
+    let graph = view.graph_sha().and_then(|sha| before.graphs.get(sha)).cloned().unwrap_or_default();
+    let members: BTreeSet<String> = selected.iter().map(ToString::to_string).collect();
+    let waves: BTreeMap<StackKey, u32> = waves(&ordering(&graph), &members)
+        .into_iter()
+        .filter_map(|(key, wave)| StackKey::parse(&key).ok().map(|key| (key, wave)))
+        .collect();
+    let environments = selected.iter().filter_map(|key| environment(next, gathered, key, view.rows.get(key))).collect();
+    let behind_from_start = selected
+        .iter()
+        .map(|key| (key.clone(), new_upstreams(&before, &view, &selected, key)))
+        .filter(|(_, upstreams)| !upstreams.is_empty())
+        .collect();
+    let mut plans: BTreeMap<StackKey, Row> = view.rows.iter().map(|(key, row)| (key.clone(), (*row).clone())).collect();
+    for plan in plans.values_mut() {
+        let listed = gathered.facts.artifacts.get(&plan.plan_run_id).into_iter().flatten();
+        if let Some(artifact) = listed.filter(|artifact| artifact.name == plan.plan_artifact).max_by_key(|artifact| artifact.id) {
+            plan.plan_artifact_id = Some(artifact.id);
+            plan.plan_artifact_expires_at = artifact.expires_at;
+        }
+    }
+    let request = ApplyRequest {
+        id: asked.run_id.clone(),
+        sha: asked.sha.clone(),
+        trigger: asked.trigger,
+        requested_by: asked.requester.to_owned(),
+        selected,
+        environments,
+        waves,
+        behind_from_start,
+    };
+    Ok(apply_start::start(next, &request, &plans))
+}
+
+/// The environment an apply job runs under, from the default branch (spec 30 §6.1 step 4). The plan row's own is used only
+/// when the default branch neither has the stack's file nor maps it.
+fn environment(next: &Next, gathered: &Gathered, key: &StackKey, plan: Option<&&Row>) -> Option<(StackKey, String)> {
+    let file = gathered.stack_files.get(key);
+    let choice = environment_of(&next.policy, file, key.path(), key.instance()).ok()?;
+    let unmapped = !choice.configured && file.is_none() && key.instance().is_empty();
+    let name = match plan {
+        Some(row) if unmapped => row.environment.clone(),
+        Some(_) | None => choice.name,
+    };
+    Some((key.clone(), name))
+}

@@ -1,0 +1,235 @@
+//! Commands in comments (spec 30 §10): who may, how often, and once.
+
+use serde_json::{Value, json};
+
+use super::{App, Result, Subject, repo_ref};
+use crate::clock::MINUTE_MS;
+use crate::command::{Command, Parsed, Verb, parse_comment};
+use crate::ids::StackKey;
+use crate::render::escape;
+use crate::run::close;
+use crate::run::model::{AuditEntry, Lock, Repo};
+use crate::run::next::Next;
+use crate::run::scene::{JobKind, NewJob};
+
+/// Commands of one pull request in a rolling minute.
+const COMMANDS_PER_MINUTE: u32 = 10;
+
+/// A comment with a command in it.
+#[derive(Debug, Clone)]
+pub struct CommandComment {
+    pub id: i64,
+    pub number: i64,
+    pub author: String,
+    pub command: Command,
+}
+
+/// Name of a comment's once-only claim.
+pub fn claim_name(repo: &Repo, comment_id: i64) -> String {
+    format!("comment:{}:{comment_id}", repo.id)
+}
+
+impl App {
+    pub(super) async fn commented(&self, repo: &Repo, number: i64, comment_id: i64, author: &str, body: &str) -> Result<()> {
+        let command = match parse_comment(body) {
+            Parsed::NotForUs => return Ok(()),
+            Parsed::Help => Command { verb: Verb::Help, keys: Vec::new() },
+            Parsed::Command(command) => command,
+        };
+        let once = claim_name(repo, comment_id);
+        if self.store.was_claimed(&once).await? {
+            return Ok(());
+        }
+        let comment = CommandComment { id: comment_id, number, author: author.to_owned(), command };
+        let github = repo_ref(repo);
+        if !self.github.permission(&github, author).await?.can_push() {
+            return self.decide_comment(repo, &comment, |_| Outcome::ignored("no write permission")).await;
+        }
+        let since = self.now() - MINUTE_MS;
+        let target = repo.full_name.to_string();
+        let recent = self.store.audit_count("command", &target, Some(number), since).await?;
+        if recent >= COMMANDS_PER_MINUTE {
+            let told = self.store.audit_count("command_rate_limited", &target, Some(number), since).await?;
+            return self.decide_comment(repo, &comment, |next| rate_limited(next, &comment, told > 0)).await;
+        }
+        self.react(repo, &comment, "eyes").await?;
+        match comment.command.verb {
+            Verb::Help => self.decide_comment(repo, &comment, |_| Outcome::reply(help_text())).await,
+            Verb::Unlock => self.unlock_commented(repo, &comment).await,
+            Verb::Plan => self.plan_commented(repo, &comment).await,
+            Verb::Apply => self.apply_commented(repo, &comment).await,
+        }
+    }
+
+    /// Commits what was decided about the comment together with its claim: decided once, whatever comes twice.
+    pub(super) async fn decide_comment(
+        &self,
+        repo: &Repo,
+        comment: &CommandComment,
+        mut decide: impl FnMut(&mut Next) -> Outcome + Send,
+    ) -> Result<()> {
+        let once = claim_name(repo, comment.id);
+        let subject = Subject::Pull { repo_id: repo.id, number: comment.number };
+        self.decide(&subject, |next| {
+            let outcome = decide(next);
+            next.effects.once.push(once.clone());
+            record(next, comment, &outcome);
+            if let Some(reply) = outcome.reply {
+                next.comment(format!("reply:{}", comment.id), reply);
+            }
+            if outcome.dispatched {
+                let now = next.now;
+                next.add_job(reaction(next.scene.repo.id, comment.id, "rocket", now));
+            }
+        })
+        .await?;
+        Ok(())
+    }
+
+    async fn react(&self, repo: &Repo, comment: &CommandComment, which: &str) -> Result<()> {
+        self.store.add_job(&reaction(repo.id, comment.id, which, self.now())).await?;
+        self.wake.notify_waiters();
+        Ok(())
+    }
+
+    async fn unlock_commented(&self, repo: &Repo, comment: &CommandComment) -> Result<()> {
+        let keys: Vec<StackKey> = comment.command.keys.iter().filter_map(|key| StackKey::parse(key).ok()).collect();
+        let named_none = keys.is_empty() && !comment.command.keys.is_empty();
+        self.decide_comment(repo, comment, |next| {
+            let released = if named_none { Vec::new() } else { close::unlock_own(next, &keys, &comment.author) };
+            if let Some(run) = released.first().map(|lock| lock.run_id.clone()) {
+                next.render(&run);
+            }
+            Outcome::reply(unlock_text(&released, &comment.author))
+        })
+        .await
+    }
+
+    /// A reply that closes a command which broke off for good.
+    pub(super) async fn command_broke_off(&self, repo: &Repo, number: i64, comment_id: i64, body: &str) -> Result<()> {
+        let Parsed::Command(command) = parse_comment(body) else { return Ok(()) };
+        let comment = CommandComment { id: comment_id, number, author: String::new(), command };
+        let text = format!(
+            "**{} broke off.** An internal error stopped it; the server log has it. \
+             Nothing retries it any more, so comment it once more.",
+            escape::code(&comment.command.canonical())
+        );
+        self.decide_comment(repo, &comment, |_| Outcome::reply(text.clone())).await
+    }
+}
+
+/// What became of a command.
+#[derive(Debug, Clone, Default)]
+pub struct Outcome {
+    pub reply: Option<String>,
+    /// A workflow was dispatched: the comment gets its rocket.
+    pub dispatched: bool,
+    /// Why it was not accepted; `None` for an accepted one.
+    pub refused: Option<String>,
+    /// The audit action; `command` unless it was ignored or limited.
+    pub action: Option<&'static str>,
+    pub run_id: Option<String>,
+}
+
+impl Outcome {
+    pub fn reply(text: String) -> Self {
+        Self { reply: Some(text), ..Self::default() }
+    }
+
+    pub fn refused(reason: &str, reply: String) -> Self {
+        Self { reply: Some(reply), refused: Some(reason.to_owned()), ..Self::default() }
+    }
+
+    pub fn started(run_id: &crate::ids::RunId) -> Self {
+        Self { dispatched: true, run_id: Some(run_id.to_string()), ..Self::default() }
+    }
+
+    fn ignored(reason: &str) -> Self {
+        Self { refused: Some(reason.to_owned()), action: Some("command_ignored"), ..Self::default() }
+    }
+}
+
+/// `**Refused: `command`.**` and the reason, for refusals that are no gate failures.
+pub fn refused_text(command: &Command, reason: &str) -> String {
+    format!("**Refused: {}.** {}", escape::code(&command.canonical()), capitalised(reason))
+}
+
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => format!("{}{}.", first.to_uppercase(), chars.as_str().trim_end_matches('.')),
+        None => String::new(),
+    }
+}
+
+fn record(next: &mut Next, comment: &CommandComment, outcome: &Outcome) {
+    let mut details = json!({
+        "repo": next.scene.repo.full_name, "pr": comment.number, "verb": comment.command.verb.as_str(),
+        "stacks": comment.command.keys, "comment_id": comment.id, "accepted": outcome.refused.is_none(),
+    });
+    if let Some(reason) = &outcome.refused {
+        details["reason"] = Value::from(reason.clone());
+    }
+    if let Some(run_id) = &outcome.run_id {
+        details["run_id"] = Value::from(run_id.clone());
+    }
+    let target = next.scene.repo.full_name.to_string();
+    next.audit(&comment.author, outcome.action.unwrap_or("command"), target, details);
+    next.effects.audit.push(AuditEntry {
+        at: next.now,
+        actor: comment.author.clone(),
+        action: "command_received".to_owned(),
+        target: format!("comment:{}:{}", next.scene.repo.id, comment.id),
+        details: Default::default(),
+    });
+}
+
+fn rate_limited(next: &Next, comment: &CommandComment, told: bool) -> Outcome {
+    let text = format!(
+        "**Too many commands.** This pull request may ask {COMMANDS_PER_MINUTE} times a minute; wait a minute and comment \
+         {} again.",
+        escape::code(&comment.command.canonical())
+    );
+    let _ = next;
+    Outcome {
+        reply: (!told).then_some(text),
+        refused: Some("rate limited".to_owned()),
+        action: Some("command_rate_limited"),
+        ..Outcome::default()
+    }
+}
+
+fn reaction(repo_id: i64, comment_id: i64, which: &str, now: i64) -> NewJob {
+    NewJob::keyed(
+        JobKind::React,
+        format!("react:{repo_id}:{comment_id}:{which}"),
+        json!({ "repo_id": repo_id, "comment_id": comment_id, "reaction": which }),
+        now,
+    )
+}
+
+fn unlock_text(released: &[Lock], author: &str) -> String {
+    if released.is_empty() {
+        return "This pull request holds none of these locks. State locks in S3 are not affected.".to_owned();
+    }
+    let lines: Vec<String> = released
+        .iter()
+        .map(|lock| format!("- {} (held since {})", escape::code(lock.key.as_str()), crate::clock::rfc3339(lock.taken_at)))
+        .collect();
+    format!(
+        "**Unlocked by {}.**\n\n{}\n\nState locks in S3 are not affected.",
+        escape::text(author),
+        lines.join("\n")
+    )
+}
+
+/// The four commands.
+pub fn help_text() -> String {
+    "**Stackorder** understands these commands, one per comment:\n\n\
+     | Command | Does |\n| --- | --- |\n\
+     | `stackorder plan [stacks]` | Plans the affected stacks of this pull request again, or the named ones |\n\
+     | `stackorder apply [stacks]` | Applies the planned stacks, or the named ones, wave by wave, once the gate passes |\n\
+     | `stackorder unlock [stacks]` | Releases the locks of this pull request, or the named ones |\n\
+     | `stackorder help` | Shows this |\n"
+        .to_owned()
+}

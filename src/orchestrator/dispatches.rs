@@ -1,0 +1,74 @@
+//! Asking GitHub to run a dispatch (spec 30 §6.5).
+
+use super::{App, Error, Result, Subject, repo_ref};
+use crate::github::api::{DispatchRequest, GitHubError};
+use crate::ids::{DispatchId, RunId};
+use crate::run::dispatching;
+use crate::run::progress;
+use crate::run::status::Mode;
+
+impl App {
+    /// Sends one dispatch. Safe to run twice: what GitHub starts twice is bound and claimed once.
+    pub(super) async fn send_dispatch(&self, run_id: &RunId, dispatch_id: &DispatchId) -> Result<()> {
+        let Some(subject) = self.subject_of(run_id).await? else { return Ok(()) };
+        let Some(scene) = self.store.scene(run_id).await? else { return Ok(()) };
+        let Some(dispatch) = scene.dispatches.get(dispatch_id) else { return Ok(()) };
+        let run = &scene.runs[run_id];
+        if dispatch.sent_at.is_some() || dispatch.completed_at.is_some() || scene.repo.suspended {
+            return Ok(());
+        }
+        if run.status.is_terminal() {
+            self.decide(&subject, |next| progress::complete_dispatch(next, dispatch_id, "not_sent")).await?;
+            return Ok(());
+        }
+        let github = repo_ref(&scene.repo);
+        let policy_sha = match run.mode {
+            Mode::Plan => self.github.branch_head(&github, &scene.repo.default_branch).await?.to_string(),
+            Mode::Apply | Mode::Drift => String::new(),
+        };
+        let mut rows: Vec<_> = scene.rows(run_id).filter(|row| row.dispatch_id.as_ref() == Some(dispatch_id)).collect();
+        rows.sort_by(|a, b| a.key.cmp(&b.key));
+        let entries: Vec<_> = rows.into_iter().map(|row| dispatching::entry(run, row, &policy_sha)).collect();
+        let request = DispatchRequest {
+            branch: scene.repo.default_branch.clone(),
+            run_id: run_id.to_string(),
+            mode: run.mode.to_string(),
+            wave: dispatch.wave.to_string(),
+            sha: run.sha.to_string(),
+            stacks: serde_json::to_string(&entries).map_err(|error| Error::Invalid(error.to_string()))?,
+        };
+        match self.github.dispatch(&github, &request).await {
+            Ok(workflow_run_id) => self.record_sent(&subject, dispatch_id, workflow_run_id).await,
+            Err(GitHubError::Temporary { .. }) => {
+                // Left unsent: reconcile resends it after 60 s, until 30 minutes.
+                tracing::warn!(dispatch = %dispatch_id, "GitHub could not take a dispatch; it is sent again");
+                Ok(())
+            }
+            Err(GitHubError::Permanent { status, message, .. }) => {
+                self.decide(&subject, |next| progress::reject_dispatch(next, dispatch_id, status, &message)).await?;
+                Ok(())
+            }
+            Err(GitHubError::NotFound { what }) => {
+                let reason = format!("no {what}");
+                self.decide(&subject, |next| progress::reject_dispatch(next, dispatch_id, 404, &reason)).await?;
+                Ok(())
+            }
+        }
+    }
+
+    async fn record_sent(&self, subject: &Subject, dispatch_id: &DispatchId, workflow_run_id: Option<i64>) -> Result<()> {
+        self.decide(subject, |next| {
+            let now = next.now;
+            if let Some(dispatch) = next.scene.dispatches.get_mut(dispatch_id) {
+                dispatch.sent_at.get_or_insert(now);
+                let run_id = dispatch.run_id.clone();
+                if let Some(workflow_run_id) = workflow_run_id {
+                    progress::bind(next, dispatch_id, workflow_run_id, 1);
+                }
+                next.render(&run_id);
+            }
+        })
+        .await?;
+        Ok(())
+    }
+}

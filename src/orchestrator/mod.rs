@@ -1,0 +1,169 @@
+//! load → decide → commit → outbox: the server's side of every run.
+//!
+//! Everything that arrives (webhook, runner call, tick) is decided by a pure function of `run` over a scene, committed with
+//! a version check, and decided again on conflict. GitHub is asked before a scene is loaded or after it was committed,
+//! never in between. Effects for GitHub are jobs of the same commit, worked off by `workers`.
+//!
+//! - `runner_calls`: what jobs call: register, upload, claim, result, verdict, manual runs.
+//! - `installations`, `pull_requests`, `comments`, `workflow_runs`: one file per kind of webhook.
+//! - `plans`, `applies`: starting dispatched plans and applies.
+//! - `dispatches`, `rendering`: the jobs that write to GitHub.
+//! - `reconcile`, `drift`, `schedule`: what time brings.
+//! - `workers`: the loops that work inbox and outbox off.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use rand::RngExt;
+use tokio::sync::{Mutex as AsyncMutex, Notify, OwnedMutexGuard};
+
+use crate::clock::{Clock, Millis};
+use crate::github::api::{Api, GitHubError, RepoRef};
+use crate::ids::RunId;
+use crate::run::model::Repo;
+use crate::run::next::Next;
+use crate::store::{Store, StoreError};
+
+pub mod runner_calls;
+
+/// Tries of one decision before it gives up: each lost race means that somebody else made progress.
+const COMMIT_TRIES_MAX: u32 = 20;
+
+/// What a handler cannot do now.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the store failed")]
+    Store(#[from] StoreError),
+    #[error("GitHub failed")]
+    GitHub(#[from] GitHubError),
+    /// The payload is none that a retry could mend.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Whose state a decision is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    Run(RunId),
+    Pull { repo_id: i64, number: i64 },
+}
+
+/// Addresses that texts and links are built from; no trailing slashes.
+#[derive(Debug, Clone)]
+pub struct Addresses {
+    /// Stackorder's own public address.
+    pub base_url: String,
+    /// GitHub's web address.
+    pub web_url: String,
+}
+
+/// The orchestrator: one per process, shared by all handlers.
+pub struct App {
+    pub store: Arc<dyn Store>,
+    pub github: Arc<dyn Api>,
+    pub clock: Arc<dyn Clock>,
+    pub addresses: Addresses,
+    /// Rung after a commit that left work for the workers.
+    pub wake: Notify,
+    random: Mutex<rand::rngs::StdRng>,
+    /// Requests for one subject queue here first: it saves the retries of a wide wave. Compare-and-set stays the truth.
+    turns: Mutex<BTreeMap<String, Arc<AsyncMutex<()>>>>,
+}
+
+impl App {
+    pub fn new(
+        store: Arc<dyn Store>,
+        github: Arc<dyn Api>,
+        clock: Arc<dyn Clock>,
+        addresses: Addresses,
+        random: rand::rngs::StdRng,
+    ) -> Self {
+        Self {
+            store,
+            github,
+            clock,
+            addresses,
+            wake: Notify::new(),
+            random: Mutex::new(random),
+            turns: Mutex::new(BTreeMap::new()),
+        }
+    }
+
+    pub fn now(&self) -> Millis {
+        self.clock.now()
+    }
+
+    /// Bytes of the process's random source.
+    pub fn random_bytes<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0_u8; N];
+        self.random.lock().expect("no holder panics").fill(&mut bytes[..]);
+        bytes
+    }
+
+    pub fn new_run_id(&self) -> RunId {
+        RunId::from_random(self.random_bytes())
+    }
+
+    /// Loads the subject's scene, lets `decide` change it, and commits the difference; again, on a lost race.
+    /// `None` when there is no such run or repository. `decide` may run several times and must not have other effects.
+    pub async fn decide<T>(&self, subject: &Subject, mut decide: impl FnMut(&mut Next) -> T + Send) -> Result<Option<T>>
+    where
+        T: Send,
+    {
+        let _turn = self.turn(subject).await;
+        let mut tries = 0;
+        loop {
+            let scene = match subject {
+                Subject::Run(id) => self.store.scene(id).await?,
+                Subject::Pull { repo_id, number } => self.store.pull_scene(*repo_id, *number).await?,
+            };
+            let Some(scene) = scene else { return Ok(None) };
+            let mut next = Next::of(&scene, self.now());
+            let answer = decide(&mut next);
+            let changes = next.into_changes();
+            if changes.is_empty() {
+                return Ok(Some(answer));
+            }
+            let has_jobs = !changes.effects.jobs.is_empty();
+            match self.store.commit(changes).await {
+                Ok(()) => {
+                    if has_jobs {
+                        self.wake.notify_waiters();
+                    }
+                    return Ok(Some(answer));
+                }
+                Err(StoreError::Conflict(_)) if tries < COMMIT_TRIES_MAX => tries += 1,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn turn(&self, subject: &Subject) -> OwnedMutexGuard<()> {
+        let key = match subject {
+            Subject::Run(id) => id.to_string(),
+            Subject::Pull { repo_id, number } => format!("{repo_id}#{number}"),
+        };
+        let turn = {
+            let mut turns = self.turns.lock().expect("no holder panics");
+            // Nobody waits for these any more.
+            turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+            turns.entry(key).or_default().clone()
+        };
+        turn.lock_owned().await
+    }
+
+    /// The subject of a run: its pull request, so that all of a pull request queues at one place.
+    pub async fn subject_of(&self, id: &RunId) -> Result<Option<Subject>> {
+        let Some(run) = self.store.run(id).await? else { return Ok(None) };
+        Ok(Some(match run.pr_number {
+            0 => Subject::Run(run.id),
+            number => Subject::Pull { repo_id: run.repo_id, number },
+        }))
+    }
+}
+
+pub fn repo_ref(repo: &Repo) -> RepoRef {
+    RepoRef { id: repo.id, installation_id: repo.installation_id, name: repo.full_name.clone() }
+}

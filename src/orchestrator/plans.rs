@@ -1,0 +1,212 @@
+//! Plan runs that the server starts: `stackorder plan`, a re-run, a changed base (spec 30 §4.7).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::comments::{CommandComment, Outcome, refused_text};
+use super::{App, Result, Subject, repo_ref};
+use crate::github::api::PullRequest;
+use crate::graph::model::Graph;
+use crate::graph::resolve::{ResolveRequest, resolve};
+use crate::ids::{RunId, Sha, StackKey, normalise_key};
+use crate::run::model::{Repo, Row, Run};
+use crate::run::next::Next;
+use crate::run::plan_start;
+use crate::run::plan_view::PlanView;
+use crate::run::status::{Mode, Trigger};
+use crate::run::waves::fresh_plan_row;
+use crate::store::RunFilter;
+
+/// Which stacks of the head to plan again, and on whose word.
+#[derive(Debug, Clone)]
+pub(super) struct PlanRequest {
+    pub id: RunId,
+    pub trigger: Trigger,
+    pub requested_by: String,
+    /// As named; empty means every stack of the plan view, or what the files reach.
+    pub keys: Vec<String>,
+    /// Files of the pull request, for a head without a plan view.
+    pub files: Vec<String>,
+    /// Resolve from the files even if there is a plan view: its base has changed.
+    pub from_files: bool,
+}
+
+impl App {
+    pub(super) async fn plan_commented(&self, repo: &Repo, comment: &CommandComment) -> Result<()> {
+        let github = repo_ref(repo);
+        let pull = self.github.pull_request(&github, comment.number).await?;
+        let refuse = |reason: &str| Outcome::refused(reason, refused_text(&comment.command, reason));
+        if !pull.open {
+            return self.decide_comment(repo, comment, |_| refuse("the pull request is closed")).await;
+        }
+        if pull.from_fork {
+            return self.decide_comment(repo, comment, |_| refuse("the pull request comes from a fork")).await;
+        }
+        if !self.has_graph(repo, &pull.head_sha).await? {
+            return self.plan_workflow_again(repo, comment, &pull.head_sha).await;
+        }
+        let request = PlanRequest {
+            id: self.new_run_id(),
+            trigger: Trigger::Comment,
+            requested_by: comment.author.clone(),
+            keys: comment.command.keys.clone(),
+            files: self.github.pull_request_files(&github, comment.number).await?,
+            from_files: false,
+        };
+        self.decide_comment(repo, comment, |next| match start_plan(next, &request, &pull) {
+            Ok(id) => Outcome::started(&id),
+            Err(reason) => refuse(&reason),
+        })
+        .await
+    }
+
+    pub(super) async fn plan_after_base_change(&self, repo: &Repo, pull: &PullRequest) -> Result<()> {
+        if pull.from_fork || !pull.open || !self.has_graph(repo, &pull.head_sha).await? {
+            return Ok(());
+        }
+        let request = PlanRequest {
+            id: self.new_run_id(),
+            trigger: Trigger::Rerequest,
+            requested_by: pull.author.clone(),
+            keys: Vec::new(),
+            files: self.github.pull_request_files(&repo_ref(repo), pull.number).await?,
+            from_files: true,
+        };
+        let subject = Subject::Pull { repo_id: repo.id, number: pull.number };
+        let started = self.decide(&subject, |next| start_plan(next, &request, pull)).await?;
+        if let Some(Err(reason)) = started {
+            tracing::info!(repo = %repo.full_name, number = pull.number, reason, "nothing to plan after the base changed");
+        }
+        Ok(())
+    }
+
+    /// "Re-run" on a plan check: that stack, or all of them.
+    pub(super) async fn check_rerequested(&self, repo: &Repo, name: &str, head_sha: &str, sender: &str) -> Result<()> {
+        let keys = match name.strip_prefix("stackorder/plan") {
+            Some("") => Vec::new(),
+            Some(rest) => match rest.strip_prefix(": ") {
+                Some(key) => vec![key.to_owned()],
+                None => return Ok(()),
+            },
+            None => return Ok(()),
+        };
+        let github = repo_ref(repo);
+        if !self.github.permission(&github, sender).await?.can_push() {
+            return Ok(());
+        }
+        let Ok(sha) = Sha::parse(head_sha) else { return Ok(()) };
+        let filter = RunFilter { repo_id: Some(repo.id), sha: Some(sha), mode: Some(Mode::Plan), limit: 1, ..RunFilter::default() };
+        let Some(run) = self.store.runs(&filter).await?.into_iter().next() else { return Ok(()) };
+        if run.pr_number == 0 {
+            return Ok(());
+        }
+        let pull = self.github.pull_request(&github, run.pr_number).await?;
+        if !pull.open || pull.head_sha != run.sha {
+            return Ok(());
+        }
+        let request = PlanRequest {
+            id: self.new_run_id(),
+            trigger: Trigger::Rerequest,
+            requested_by: sender.to_owned(),
+            keys,
+            files: Vec::new(),
+            from_files: false,
+        };
+        let subject = Subject::Pull { repo_id: repo.id, number: run.pr_number };
+        self.decide(&subject, |next| {
+            let started = start_plan(next, &request, &pull);
+            let target = next.scene.repo.full_name.to_string();
+            let details = serde_json::json!({
+                "repo": next.scene.repo.full_name, "pr": pull.number, "check": name, "accepted": started.is_ok(),
+                "new_run_id": started.as_ref().ok(), "reason": started.as_ref().err(),
+            });
+            next.audit(sender, "rerun", target, details);
+        })
+        .await?;
+        Ok(())
+    }
+
+    async fn has_graph(&self, repo: &Repo, head: &Sha) -> Result<bool> {
+        Ok(self.store.graph(repo.id, head).await?.is_some())
+    }
+
+    /// No graph of this head yet: its plan workflow is run again instead (spec 30 §11.4).
+    async fn plan_workflow_again(&self, repo: &Repo, comment: &CommandComment, head: &Sha) -> Result<()> {
+        let runs = self.github.plan_runs(&repo_ref(repo), head).await?;
+        let reason = "there is no graph of this head yet, and no plan workflow run that could be run again; push to start one";
+        let Some(run) = runs.first() else {
+            return self
+                .decide_comment(repo, comment, |_| Outcome::refused(reason, refused_text(&comment.command, reason)))
+                .await;
+        };
+        if run.completed {
+            self.github.rerun(&repo_ref(repo), run.id).await?;
+        }
+        self.decide_comment(repo, comment, |_| Outcome { dispatched: true, ..Outcome::default() }).await
+    }
+}
+
+/// Starts a dispatched plan run of the head, or says in words why not.
+fn start_plan(next: &mut Next, request: &PlanRequest, pull: &PullRequest) -> std::result::Result<RunId, String> {
+    let head = &pull.head_sha;
+    let view = PlanView::of(&next.scene, &[head]);
+    let graph: Arc<Graph> =
+        view.graph_sha().and_then(|sha| next.scene.graphs.get(sha)).cloned().ok_or("there is no graph of this head yet")?;
+    let graph_sha = view.graph_sha().cloned();
+    let mut run = Run {
+        commit_message: view.runs.first().map(|run| run.commit_message.clone()).unwrap_or_default(),
+        commit_author: view.runs.first().map(|run| run.commit_author.clone()).unwrap_or_default(),
+        head_ref: pull.head_ref.clone(),
+        graph_sha,
+        ..plan_start::blank_run(next, request.id.clone(), head.clone(), Mode::Plan, request.trigger, &request.requested_by)
+    };
+    let known: BTreeMap<StackKey, Row> = view.rows.iter().map(|(key, row)| (key.clone(), (*row).clone())).collect();
+    let wanted: BTreeSet<String> =
+        request.keys.iter().map(|key| normalise_key(key)).filter(|key| !key.is_empty()).collect();
+    let named = !request.keys.is_empty();
+
+    let rows = if named || known.is_empty() || request.from_files {
+        let resolution = resolve(
+            &graph,
+            &next.policy,
+            &ResolveRequest {
+                changed_paths: request.files.clone(),
+                requested: request.keys.clone(),
+                sha: head.to_string(),
+                ..ResolveRequest::default()
+            },
+        );
+        if !resolution.cycles.is_empty() {
+            return Err("the stacks form a dependency cycle".to_owned());
+        }
+        for key in &wanted {
+            if !graph.stacks.iter().any(|stack| stack.key == *key && !stack.external) {
+                run.warn(format!("{key} is no stack of this head"));
+            }
+        }
+        resolution
+            .affected
+            .iter()
+            .filter_map(|affected| plan_start::pending_row(&run, affected, next.now))
+            .map(|row| match known.get(&row.key) {
+                // A targeted re-plan keeps why the stack is affected.
+                Some(earlier) if !request.from_files => fresh_plan_row(earlier, &run.id, next.now),
+                Some(_) | None => row,
+            })
+            .collect::<Vec<_>>()
+    } else {
+        known.values().map(|row| fresh_plan_row(row, &run.id, next.now)).collect()
+    };
+    if rows.is_empty() {
+        return Err(if named {
+            "none of the named keys is a stack of this head".to_owned()
+        } else {
+            "this pull request reaches no stack".to_owned()
+        });
+    }
+    let waves: BTreeMap<StackKey, u32> = known.iter().map(|(key, row)| (key.clone(), row.wave)).collect();
+    let rows: Vec<Row> =
+        rows.into_iter().map(|row| Row { wave: waves.get(&row.key).copied().unwrap_or(row.wave), ..row }).collect();
+    run.waves = rows.iter().map(|row| row.wave + 1).max().unwrap_or(1);
+    Ok(plan_start::start(next, run, rows))
+}

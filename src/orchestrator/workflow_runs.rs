@@ -1,0 +1,121 @@
+//! What GitHub tells of workflow runs and jobs: binding, progress, silent ends (spec 30 §6.7, §11.1).
+
+use super::{App, Result, Subject, repo_ref};
+use crate::github::api::WorkflowRunFacts;
+use crate::ids::{DispatchId, RunId};
+use crate::run::model::{Dispatch, Repo};
+use crate::run::progress;
+use crate::run::status::Mode;
+use crate::store::RunFilter;
+
+/// The file that dispatches run.
+pub const RUN_WORKFLOW: &str = ".github/workflows/stackorder-run.yml";
+
+impl App {
+    pub(super) async fn workflow_run_changed(&self, repo: &Repo, facts: &WorkflowRunFacts) -> Result<()> {
+        if facts.path.split('@').next() == Some(RUN_WORKFLOW) {
+            self.bind_by_title(repo, facts).await?;
+        }
+        if facts.completed {
+            self.workflow_run_ended(repo, facts).await?;
+        }
+        Ok(())
+    }
+
+    /// Binds a workflow run to its dispatch by title, and by the stacks its jobs name where several fit. Returns the dispatch.
+    pub(super) async fn bind_by_title(&self, repo: &Repo, facts: &WorkflowRunFacts) -> Result<Option<Dispatch>> {
+        if let Some(bound) = self.store.dispatch_by_workflow_run(facts.id).await? {
+            return Ok(Some(bound));
+        }
+        let Some((mode, id, wave)) = progress::parse_title(&facts.title) else { return Ok(None) };
+        let Some(subject) = self.subject_in(repo, &id).await? else { return Ok(None) };
+        let Some(scene) = self.store.scene(&id).await? else { return Ok(None) };
+        let next = crate::run::next::Next::of(&scene, self.now());
+        let candidates: Vec<DispatchId> =
+            progress::titled(&next, mode, &id, wave).into_iter().map(|dispatch| dispatch.id.clone()).collect();
+        let chosen = match candidates.as_slice() {
+            [] => None,
+            [only] => Some(only.clone()),
+            _ => {
+                let jobs = self.github.jobs(&repo_ref(repo), facts.id).await?;
+                let names: Vec<String> = jobs.into_iter().map(|job| job.name).collect();
+                // Never by position: ambiguous binds nothing yet.
+                progress::choose_by_jobs(&next, &candidates, &names)
+            }
+        };
+        let Some(chosen) = chosen else { return Ok(None) };
+        self.decide(&subject, |next| progress::bind(next, &chosen, facts.id, facts.attempt)).await?;
+        Ok(self.store.dispatch_by_workflow_run(facts.id).await?)
+    }
+
+    async fn workflow_run_ended(&self, repo: &Repo, facts: &WorkflowRunFacts) -> Result<()> {
+        if let Some(dispatch) = self.store.dispatch_by_workflow_run(facts.id).await? {
+            return self.close_dispatch(repo, &dispatch, facts).await;
+        }
+        let filter = RunFilter { repo_id: Some(repo.id), workflow_run_id: Some(facts.id), limit: 10, ..RunFilter::default() };
+        for run in self.store.runs(&filter).await? {
+            if run.workflow_run_attempt == facts.attempt && run.mode == Mode::Plan {
+                let Some(subject) = self.subject_in(repo, &run.id).await? else { continue };
+                self.decide(&subject, |next| progress::plan_workflow_ended(next, &run.id)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes a dispatch whose workflow run ended. One that was cancelled before a job started is sent again once, unless it
+    /// applies.
+    pub(super) async fn close_dispatch(&self, repo: &Repo, dispatch: &Dispatch, facts: &WorkflowRunFacts) -> Result<()> {
+        let Some(subject) = self.subject_in(repo, &dispatch.run_id).await? else { return Ok(()) };
+        let again = facts.conclusion == "cancelled"
+            && dispatch.mode != Mode::Apply
+            && self.github.jobs(&repo_ref(repo), facts.id).await?.iter().all(|job| job.status == "queued" || job.status == "waiting");
+        self.decide(&subject, |next| {
+            let sent_before = next.scene.dispatches.values().any(|other| {
+                other.run_id == dispatch.run_id && other.id != dispatch.id && other.conclusion == "cancelled"
+            });
+            if again && !sent_before {
+                progress::dispatch_again(next, &dispatch.id);
+            } else {
+                progress::complete_dispatch(next, &dispatch.id, &facts.conclusion);
+            }
+        })
+        .await?;
+        Ok(())
+    }
+
+    pub(super) async fn workflow_job_changed(
+        &self,
+        repo: &Repo,
+        workflow_run_id: i64,
+        attempt: u32,
+        name: &str,
+        status: &str,
+        url: &str,
+    ) -> Result<()> {
+        if let Some(dispatch) = self.store.dispatch_by_workflow_run(workflow_run_id).await? {
+            let Some(subject) = self.subject_in(repo, &dispatch.run_id).await? else { return Ok(()) };
+            self.decide(&subject, |next| {
+                progress::on_job(next, &dispatch.run_id, Some(&dispatch.id), name, status, url);
+            })
+            .await?;
+            return Ok(());
+        }
+        let filter =
+            RunFilter { repo_id: Some(repo.id), workflow_run_id: Some(workflow_run_id), limit: 10, ..RunFilter::default() };
+        for run in self.store.runs(&filter).await? {
+            if run.workflow_run_attempt == attempt {
+                let Some(subject) = self.subject_in(repo, &run.id).await? else { continue };
+                self.decide(&subject, |next| progress::on_job(next, &run.id, None, name, status, url)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The subject of a run of this repository; `None` for a run of another one.
+    async fn subject_in(&self, repo: &Repo, id: &RunId) -> Result<Option<Subject>> {
+        match self.store.run(id).await? {
+            Some(run) if run.repo_id == repo.id => self.subject_of(id).await,
+            Some(_) | None => Ok(None),
+        }
+    }
+}
