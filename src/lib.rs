@@ -15,3 +15,5 @@ pub mod clock;
 pub mod config;
 pub mod graph;
 pub mod ids;
+pub mod scan;
+pub mod waves;

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::model::{EdgeType, Graph, ModuleKind, NodeKind, Warning};
+use super::model::{EdgeType, Graph, NodeKind, Warning};
 use super::ordering::Ordering;
 use super::paths::{is_schedulable, touched};
 use super::resolution::{BaseFacts, Reason};
@@ -82,7 +82,8 @@ fn through_modules(graph: &Graph, ordering: &Ordering, changed: &BTreeSet<&str>,
     let mut users = vec![Vec::new(); numbers.len().max(graph.modules.len())];
     let mut uses = vec![Vec::new(); users.len()];
     let mut calls: Vec<(usize, usize)> = Vec::new();
-    for edge in graph.edges.iter().filter(|edge| edge.kind == EdgeType::UsesModule && edge.to.kind == NodeKind::Module) {
+    for edge in graph.edges.iter().filter(|edge| edge.kind == EdgeType::UsesModule && edge.to.kind == NodeKind::Module)
+    {
         let Some(to) = numbers.get(edge.to.key.as_str()) else { continue };
         match edge.from.kind {
             NodeKind::Module => {
@@ -111,7 +112,6 @@ fn through_modules(graph: &Graph, ordering: &Ordering, changed: &BTreeSet<&str>,
         queue.push(module);
         while let Some(module) = queue.pop() {
             if reached[module] && std::mem::replace(&mut seen_for[module], stack) != stack {
-                debug_assert!(graph.modules[module].kind == ModuleKind::Local || !uses[module].is_empty());
                 stacks[stack].reasons.insert(Reason::Module);
                 stacks[stack].via.insert(graph.modules[module].key.clone());
                 queue.extend(&uses[module]);

@@ -30,3 +30,6 @@ pub mod validate;
 
 pub use ordering::{Ordering, ordering};
 pub use resolve::{ResolveRequest, resolve};
+
+#[cfg(test)]
+mod tests;

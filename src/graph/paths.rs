@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::model::{Graph, ModuleKind, Warning};
+use super::model::{Graph, ModuleKind, Stack, Warning};
 use super::ordering::Ordering;
-use crate::config::glob::PathGlobs;
+use crate::config::effective::{Instance, effective, instances};
+use crate::config::glob::{GlobError, PathGlobs};
 use crate::config::model::RepoConfig;
 use crate::ids::{StackKey, normalise_path};
-use crate::scan::files::ancestors;
+use crate::scan::files::{ancestors, file_name, join, parent};
 
 /// What the changed paths reach by themselves. Stacks are numbers of the [`Ordering`].
 #[derive(Debug, Default)]
@@ -28,15 +29,15 @@ pub fn is_schedulable(key: &str) -> bool {
 pub(crate) fn touched<'g>(
     graph: &'g Graph,
     ordering: &Ordering,
-    config: &RepoConfig,
+    config: &'g RepoConfig,
     changed_paths: &[String],
 ) -> Touched<'g> {
-    let owners = Owners::of(graph, ordering);
+    let owners = Owners::of(graph, ordering, config);
     let mut touched = Touched::default();
     let ignore = ignore_globs(config, &mut touched.warnings);
     let paths: BTreeSet<String> = changed_paths.iter().map(|path| clean(path)).collect();
     for path in paths.iter().filter(|path| !path.is_empty()) {
-        if path.split('/').any(|segment| segment == ".terraform") || ignore.iter().any(|glob| glob.matches(path)) {
+        if path.split('/').any(|segment| segment == ".terraform") || ignore.matches(path) {
             continue;
         }
         let outside = path == ".." || path.starts_with("../");
@@ -56,43 +57,36 @@ fn is_own_configuration(path: &str) -> bool {
     path == "stackorder.yaml" || path.starts_with(".stackorder/")
 }
 
-/// Each ignore glob that is one; the others warn.
-fn ignore_globs(config: &RepoConfig, warnings: &mut Vec<Warning>) -> Vec<PathGlobs> {
+/// The ignore globs that are globs; the others warn.
+fn ignore_globs(config: &RepoConfig, warnings: &mut Vec<Warning>) -> PathGlobs {
     let lockfiles = config.stacks.ignore_lockfile.then(|| "**/.terraform.lock.hcl".to_owned());
-    let mut globs = Vec::new();
-    for glob in config.stacks.ignore.iter().cloned().chain(lockfiles) {
-        match PathGlobs::new(std::slice::from_ref(&glob)) {
-            Ok(compiled) => globs.push(compiled),
-            Err(_) => {
-                let message = format!("stacks.ignore: {glob:?} is not a glob; it is skipped");
-                warnings.push(Warning::new("ignore_glob", message));
-            }
-        }
-    }
-    globs
+    let globs: Vec<String> = config.stacks.ignore.iter().cloned().chain(lockfiles).collect();
+    let (compiled, invalid) = PathGlobs::lenient(&globs);
+    let warn = |error: GlobError| Warning::new("ignore_glob", format!("stacks.ignore: {error}; the glob is skipped"));
+    warnings.extend(invalid.into_iter().map(warn));
+    compiled
 }
 
 /// Who owns which directory.
 struct Owners<'g> {
-    stacks: BTreeMap<&'g str, Vec<usize>>,
+    config: &'g RepoConfig,
+    stacks: BTreeMap<&'g str, Vec<(usize, &'g Stack)>>,
     modules: BTreeMap<&'g str, Vec<&'g str>>,
     watched: BTreeMap<String, Vec<usize>>,
-    /// Var files that belong to exactly one instance of the directory they lie in.
-    own_files: BTreeMap<String, usize>,
 }
 
 impl<'g> Owners<'g> {
-    fn of(graph: &'g Graph, ordering: &Ordering) -> Self {
-        let mut owners =
-            Self { stacks: BTreeMap::new(), modules: BTreeMap::new(), watched: BTreeMap::new(), own_files: BTreeMap::new() };
+    fn of(graph: &'g Graph, ordering: &Ordering, config: &'g RepoConfig) -> Self {
+        let mut owners = Self { config, stacks: BTreeMap::new(), modules: BTreeMap::new(), watched: BTreeMap::new() };
         for stack in graph.stacks.iter().filter(|stack| !stack.external && is_schedulable(&stack.key)) {
             let Some(number) = ordering.index(&stack.key) else { continue };
-            owners.stacks.entry(stack.path.as_str()).or_default().push(number);
+            owners.stacks.entry(stack.path.as_str()).or_default().push((number, stack));
             for path in &stack.watch_paths {
                 owners.watched.entry(normalise_path(path)).or_default().push(number);
             }
         }
-        for module in graph.modules.iter().filter(|module| module.kind == ModuleKind::Local && !module.path.is_empty()) {
+        for module in graph.modules.iter().filter(|module| module.kind == ModuleKind::Local && !module.path.is_empty())
+        {
             owners.modules.entry(module.path.as_str()).or_default().push(module.key.as_str());
         }
         owners
@@ -103,15 +97,15 @@ impl<'g> Owners<'g> {
         let mut owned = false;
         let enclosing = || std::iter::once(path).chain(ancestors(path));
         if let Some(stacks) = enclosing().find_map(|directory| self.stacks.get(directory)) {
-            match self.own_files.get(path) {
-                Some(only) => drop(touched.changed.insert(*only)),
-                None => touched.changed.extend(stacks),
+            match self.only_user(path, stacks) {
+                Some(only) => drop(touched.changed.insert(only)),
+                None => touched.changed.extend(stacks.iter().map(|(number, _)| *number)),
             }
             owned = true;
         }
         if let Some(modules) = enclosing().find_map(|directory| self.modules.get(directory)) {
-            // A lock file in a module folder pins nothing: only the root module's counts.
-            if !path.ends_with("/.terraform.lock.hcl") {
+            // A lock file in a module folder pins nothing: only that of a stack counts.
+            if file_name(path) != ".terraform.lock.hcl" {
                 touched.modules.extend(modules);
             }
             owned = true;
@@ -121,5 +115,40 @@ impl<'g> Owners<'g> {
             owned = true;
         }
         owned
+    }
+
+    /// The instance that alone uses a file of its directory as a var file (spec 11 §18); every other file is of all.
+    fn only_user(&self, path: &str, stacks: &[(usize, &Stack)]) -> Option<usize> {
+        if stacks.len() < 2 || !(path.ends_with(".tfvars") || path.ends_with(".tfvars.json")) {
+            return None;
+        }
+        let name = file_name(path);
+        let in_directory = parent(path) == stacks.first()?.1.path;
+        let auto_loaded = name.starts_with("terraform.tfvars") || name.contains(".auto.tfvars");
+        if in_directory && auto_loaded {
+            return None;
+        }
+        let mut users = stacks.iter().filter(|(_, stack)| self.uses(stack, path)).map(|(number, _)| *number);
+        let only = users.next()?;
+        users.next().is_none().then_some(only)
+    }
+
+    /// Whether the file is a var file of the stack. What cannot be worked out counts as a use.
+    fn uses(&self, stack: &Stack, path: &str) -> bool {
+        let relative = path.strip_prefix(&stack.path).map_or(path, |rest| rest.trim_start_matches('/')).to_owned();
+        let Ok(matched) = instances(self.config, stack.config.as_ref(), &stack.path, std::slice::from_ref(&relative))
+        else {
+            return true;
+        };
+        let var_file = matched.instances.into_iter().find(|instance| instance.name == stack.instance);
+        let instance = var_file.unwrap_or_else(|| Instance { name: stack.instance.clone(), var_file: None });
+        match effective(self.config, stack.config.as_ref(), &stack.path, &instance) {
+            Err(_) => true,
+            Ok(settings) => {
+                let var_files = settings.var_files.iter().filter_map(|file| join(&stack.path, file));
+                let backend_files = settings.backend_config.iter().filter_map(|file| join("", file));
+                var_files.chain(backend_files).any(|file| file == path)
+            }
+        }
     }
 }

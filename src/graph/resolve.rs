@@ -55,8 +55,11 @@ pub(crate) fn schedule(
     }
     let requested = requested(graph, ordering, &request.requested, &mut resolution.warnings);
     if let Some(requested) = &requested {
-        for stack in requested.iter().filter(|stack| !affected.stacks[**stack].is_affected()) {
-            affected.stacks[*stack].reasons.insert(Reason::Requested);
+        for stack in requested {
+            let why = &mut affected.stacks[*stack];
+            if !why.is_affected() {
+                why.reasons.insert(Reason::Requested);
+            }
         }
     }
     let considered: Vec<bool> = affected.stacks.iter().map(Why::is_affected).collect();
@@ -76,9 +79,8 @@ pub(crate) fn schedule(
     resolution.removed = removed(&request.base, &mut resolution.warnings);
     if resolution.cycles.is_empty() {
         resolution.waves = by_wave(&resolution.affected);
-        resolution.matrix = Matrix {
-            include: resolution.affected.iter().map(|stack| matrix_entry(stack, request)).collect(),
-        };
+        resolution.matrix =
+            Matrix { include: resolution.affected.iter().map(|stack| matrix_entry(stack, request)).collect() };
     }
     if resolution.affected.is_empty() {
         resolution.warnings.extend(why_empty(request, &considered, requested.is_some(), &resolution));
@@ -225,7 +227,11 @@ fn removed(base: &BaseFacts, warnings: &mut Vec<Warning>) -> Vec<RemovedStack> {
     let removed: BTreeSet<&RemovedStack> = base.removed.iter().collect();
     for stack in &removed {
         let state = if stack.state.is_empty() { String::new() } else { format!(" (state {})", stack.state) };
-        let moved = if stack.renamed_to.is_empty() { String::new() } else { format!("; its files are now in {:?}", stack.renamed_to) };
+        let moved = if stack.renamed_to.is_empty() {
+            String::new()
+        } else {
+            format!("; its files are now in {:?}", stack.renamed_to)
+        };
         let message = format!("stack {:?} is removed, its resources remain{state}{moved}", stack.key);
         warnings.push(Warning::new("stack_removed", message).of_stack(&stack.key));
     }

@@ -18,7 +18,8 @@ pub(crate) fn of(stack: &Stack, config: &RepoConfig) -> Settings {
     let own = stack.config.as_ref();
     let mut warnings = Vec::new();
     let environment = environment(stack, config, &mut warnings);
-    let version = [&stack.tool_version, own.map_or(&config.tool_version, |own| &own.tool_version), &config.tool_version];
+    let version =
+        [&stack.tool_version, own.map_or(&config.tool_version, |own| &own.tool_version), &config.tool_version];
     Settings {
         environment,
         tool: stack.tool.or_else(|| own.and_then(|own| own.tool)).unwrap_or(config.tool),

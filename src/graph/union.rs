@@ -53,8 +53,13 @@ pub fn resolve_union(input: UnionInput<'_>, request: &ResolveRequest) -> Union {
 
     let graph = with_stacks(input.graph, input.base_graph, &added);
     let order = ordering(&graph);
-    let both = affected(&graph, &order, input.head, &request.changed_paths, &request.base)
-        .unite(affected(&graph, &order, input.base, &request.changed_paths, &request.base));
+    let both = affected(&graph, &order, input.head, &request.changed_paths, &request.base).unite(affected(
+        &graph,
+        &order,
+        input.base,
+        &request.changed_paths,
+        &request.base,
+    ));
     let mut request = request.clone();
     let known: BTreeSet<String> = request.base.removed.iter().map(|stack| stack.key.clone()).collect();
     request.base.removed.extend(deleted.iter().filter(|stack| !known.contains(&stack.key)).map(|stack| removed(stack)));

@@ -104,8 +104,11 @@ mod tests {
 
     #[test]
     fn what_is_not_a_literal_is_left_empty_with_its_place() {
-        for value in [r#""a-${"b"}""#, "var.key", "lower(\"A\")", "local.key", r#""${terraform.workspace}/x""#, "(\"x\")"] {
-            let (backend, warnings) = backend(&format!("terraform {{\n  backend \"s3\" {{\n    key = {value}\n  }}\n}}\n"));
+        for value in
+            [r#""a-${"b"}""#, "var.key", "lower(\"A\")", "local.key", r#""${terraform.workspace}/x""#, "(\"x\")"]
+        {
+            let (backend, warnings) =
+                backend(&format!("terraform {{\n  backend \"s3\" {{\n    key = {value}\n  }}\n}}\n"));
             assert_eq!(backend.key, "", "{value}");
             assert_eq!(warnings, ["a/main.tf:3: backend attribute \"key\" is not a literal; it is left empty"]);
         }
@@ -115,19 +118,22 @@ mod tests {
     fn an_unclosed_backend_still_makes_a_backend() {
         let (backend, warnings) = backend("terraform {\n  backend \"s3\" {\n    key = \"k\"\n");
         assert_eq!((backend.kind.as_str(), backend.key.as_str()), ("s3", "k"));
-        assert_eq!(warnings, [
-            "a/main.tf:1: block \"terraform\" is never closed",
-            "a/main.tf:2: block \"backend\" is never closed",
-        ]);
+        assert_eq!(
+            warnings,
+            ["a/main.tf:1: block \"terraform\" is never closed", "a/main.tf:2: block \"backend\" is never closed",]
+        );
     }
 
     #[test]
     fn the_object_key_follows_the_workspace() {
         let plain = Backend { key: "k".into(), ..Backend::default() };
         let prefixed = Backend { workspace_key_prefix: "w".into(), ..plain.clone() };
-        for (backend, workspace, object) in
-            [(&plain, "", "k"), (&plain, "default", "k"), (&plain, "blue", "env:/blue/k"), (&prefixed, "blue", "w/blue/k")]
-        {
+        for (backend, workspace, object) in [
+            (&plain, "", "k"),
+            (&plain, "default", "k"),
+            (&plain, "blue", "env:/blue/k"),
+            (&prefixed, "blue", "w/blue/k"),
+        ] {
             assert_eq!(backend.object_key(workspace), object);
         }
     }

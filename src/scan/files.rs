@@ -25,10 +25,16 @@ pub struct Entry {
 pub enum EntryKind {
     File,
     /// A symbolic link whose end lies inside the checkout, with that end.
-    FileLink { target: String },
-    DirectoryLink { target: String },
+    FileLink {
+        target: String,
+    },
+    DirectoryLink {
+        target: String,
+    },
     /// A symbolic link that leaves the checkout, dangles or loops; never followed.
-    BadLink { reason: String },
+    BadLink {
+        reason: String,
+    },
     /// Another repository mounted here; never descended into.
     Submodule,
 }
@@ -137,7 +143,10 @@ impl Tree {
         let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
         let length = prefix.len();
         let first = prefix.clone();
-        self.kinds.range(first..).take_while(move |(path, _)| path.starts_with(&prefix)).map(move |(path, _)| &path[length..])
+        self.kinds
+            .range(first..)
+            .take_while(move |(path, _)| path.starts_with(&prefix))
+            .map(move |(path, _)| &path[length..])
     }
 
     /// The directory that a path stands for once links are followed, as the tool records it.

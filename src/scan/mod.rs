@@ -87,7 +87,7 @@ pub fn scan(files: &dyn Files, options: &ScanOptions) -> Result<Scanned, Vec<Sca
     })?;
 
     let (directories, mut warnings) = stacks::find(&reader, &config, &globs);
-    let stacks::Stacks { stacks, warnings: more } = stacks::build(&reader, &config, &options.repo, &directories)?;
+    let stacks::Stacks { stacks, warnings: more } = stacks::build(&reader, &config, &directories)?;
     warnings.extend(more);
 
     let mut keys_by_directory: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -118,9 +118,8 @@ fn root_config(reader: &Reader<'_>) -> Result<RepoConfig, Vec<ScanError>> {
     if reader.tree.kind(ROOT_FILE).is_none() {
         return Ok(RepoConfig::default());
     }
-    let bytes = reader
-        .read(ROOT_FILE)
-        .map_err(|reason| vec![ScanError::Unreadable { file: ROOT_FILE.to_owned(), reason }])?;
+    let bytes =
+        reader.read(ROOT_FILE).map_err(|reason| vec![ScanError::Unreadable { file: ROOT_FILE.to_owned(), reason }])?;
     parse_repo_config(ROOT_FILE, &bytes)
         .map_err(|problems| problems.into_iter().map(ScanError::Configuration).collect())
 }
@@ -135,9 +134,8 @@ struct Globs {
 impl Globs {
     fn of(config: &RepoConfig) -> Result<Self, GlobError> {
         // A configuration that comes as JSON may hold the empty lists that mean the default.
-        let or_default = |globs: &[String], default: Vec<String>| {
-            PathGlobs::new(if globs.is_empty() { &default } else { globs })
-        };
+        let or_default =
+            |globs: &[String], default: Vec<String>| PathGlobs::new(if globs.is_empty() { &default } else { globs });
         Ok(Self {
             discover: or_default(&config.stacks.discover, StacksConfig::default().discover)?,
             exclude: PathGlobs::new(&config.stacks.exclude)?,
@@ -151,4 +149,4 @@ fn warning_in(code: &str, file: &str, message: impl Into<String>) -> Warning {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

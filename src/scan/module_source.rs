@@ -46,13 +46,16 @@ fn registry(source: &str, version: &str) -> Option<Remote> {
     }
     let (host, [namespace, name, provider]) = match segments.as_slice() {
         [namespace, name, provider] => (None, [*namespace, *name, *provider]),
-        [host, namespace, name, provider] if is_host(host) => (Some(host.to_ascii_lowercase()), [*namespace, *name, *provider]),
+        [host, namespace, name, provider] if is_host(host) => {
+            (Some(host.to_ascii_lowercase()), [*namespace, *name, *provider])
+        }
         _ => return None,
     };
     if !is_registry_name(namespace) || !is_registry_name(name) || !is_provider_name(provider) {
         return None;
     }
-    let host = host.filter(|host| !REGISTRIES.contains(&host.as_str())).map_or(String::new(), |host| format!("{host}/"));
+    let host =
+        host.filter(|host| !REGISTRIES.contains(&host.as_str())).map_or(String::new(), |host| format!("{host}/"));
     let subdirectory = clean(subdirectory)?;
     let subdirectory = if subdirectory.is_empty() { String::new() } else { format!("//{subdirectory}") };
     let version = version.trim();

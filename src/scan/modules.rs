@@ -137,13 +137,16 @@ impl Walk<'_> {
         let mut modules: BTreeMap<String, Module> = BTreeMap::new();
         for directory in &self.locals {
             let key = self.local_key(directory);
-            modules.insert(key.clone(), Module {
-                key,
-                kind: ModuleKind::Local,
-                path: directory.clone(),
-                source: String::new(),
-                reference: String::new(),
-            });
+            modules.insert(
+                key.clone(),
+                Module {
+                    key,
+                    kind: ModuleKind::Local,
+                    path: directory.clone(),
+                    source: String::new(),
+                    reference: String::new(),
+                },
+            );
         }
         let mut edges: BTreeMap<(NodeRef, String), (String, String)> = BTreeMap::new();
         for (directory, calls) in &self.calls {
@@ -175,7 +178,9 @@ impl Walk<'_> {
                 }
                 smallest(&mut module.source, &call.source);
                 for caller in &callers {
-                    let meta = edges.entry((caller.clone(), key.clone())).or_insert_with(|| (String::new(), reference.clone()));
+                    let meta = edges
+                        .entry((caller.clone(), key.clone()))
+                        .or_insert_with(|| (String::new(), reference.clone()));
                     smallest(&mut meta.0, &call.source);
                 }
             }

@@ -85,8 +85,9 @@ impl<'f> Reader<'f> {
             return;
         }
         let names = self.tree.below(directory).filter(|name| !name.contains('/') && is_terraform_file(name));
-        let paths: Vec<String> =
-            names.map(|name| if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }).collect();
+        let paths: Vec<String> = names
+            .map(|name| if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") })
+            .collect();
         for path in paths.iter().filter(|path| !self.digests.borrow().contains_key(*path)).collect::<Vec<_>>() {
             self.read_terraform(path);
         }
@@ -95,10 +96,6 @@ impl<'f> Reader<'f> {
     /// Directories that hold a Terraform file, in order.
     pub fn terraform_directories(&self) -> impl Iterator<Item = &str> {
         self.by_directory.keys().map(String::as_str)
-    }
-
-    pub fn has_terraform(&self, directory: &str) -> bool {
-        self.by_directory.contains_key(directory)
     }
 
     /// What the Terraform files of a directory say together.

@@ -104,17 +104,32 @@ mod tests {
     fn what_cannot_be_known_is_said_with_its_place() {
         for (body, says) in [
             ("config = {}", "a/main.tf:1: remote state \"net\": cannot infer what it reads: it has no backend"),
-            ("backend = var.b", "a/main.tf:2: remote state \"net\": cannot infer what it reads: its backend is not a literal"),
+            (
+                "backend = var.b",
+                "a/main.tf:2: remote state \"net\": cannot infer what it reads: its backend is not a literal",
+            ),
             ("backend = \"s3\"\nworkspace = terraform.workspace", "its workspace is not a literal"),
             ("backend = \"s3\"", "it has no config"),
             ("backend = \"s3\"\nconfig = local.c", "its config is not an object with literal keys"),
             ("backend = \"s3\"\nconfig = { (var.k) = 1 }", "its config is not an object with literal keys"),
             ("backend = \"s3\"\nconfig = { for k, v in x : k => v }", "its config is not an object with literal keys"),
-            ("backend = \"s3\"\nconfig = {\n bucket = var.b\n key = \"k\" }", "a/main.tf:4: remote state \"net\": cannot infer what it reads: \"bucket\" of its config is not a literal"),
-            ("backend = \"s3\"\nconfig = { bucket = \"b\", key = \"a-${\"b\"}\" }", "\"key\" of its config is not a literal"),
-            ("backend = \"s3\"\nconfig = { bucket = \"b\", key = \"k\", workspace_key_prefix = var.p }", "\"workspace_key_prefix\" of its config is not a literal"),
+            (
+                "backend = \"s3\"\nconfig = {\n bucket = var.b\n key = \"k\" }",
+                "a/main.tf:4: remote state \"net\": cannot infer what it reads: \"bucket\" of its config is not a literal",
+            ),
+            (
+                "backend = \"s3\"\nconfig = { bucket = \"b\", key = \"a-${\"b\"}\" }",
+                "\"key\" of its config is not a literal",
+            ),
+            (
+                "backend = \"s3\"\nconfig = { bucket = \"b\", key = \"k\", workspace_key_prefix = var.p }",
+                "\"workspace_key_prefix\" of its config is not a literal",
+            ),
             ("backend = \"s3\"\nconfig = { bucket = \"b\" }", "\"key\" of its config is missing or empty"),
-            ("backend = \"s3\"\nconfig = { bucket = \"\", key = \"k\" }", "\"bucket\" of its config is missing or empty"),
+            (
+                "backend = \"s3\"\nconfig = { bucket = \"\", key = \"k\" }",
+                "\"bucket\" of its config is missing or empty",
+            ),
         ] {
             let error = reads(body).expect_err(body);
             assert!(error.ends_with(says), "{body}: {error}");

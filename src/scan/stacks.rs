@@ -28,7 +28,11 @@ pub(super) struct Stacks {
 }
 
 /// The stack directories with what their files say.
-pub(super) fn find(reader: &Reader<'_>, config: &RepoConfig, globs: &Globs) -> (BTreeMap<String, Directory>, Vec<Warning>) {
+pub(super) fn find(
+    reader: &Reader<'_>,
+    config: &RepoConfig,
+    globs: &Globs,
+) -> (BTreeMap<String, Directory>, Vec<Warning>) {
     let mut warnings = Vec::new();
     let mut included = BTreeSet::new();
     for entry in &config.stacks.include {
@@ -78,7 +82,8 @@ fn judge(path: &str, directory: &Directory, included: bool) -> Verdict {
     match (backend, included) {
         (Some("s3"), _) if directory.has_base_file => Verdict::Stack(None),
         (_, true) => {
-            let why = if directory.has_base_file { "it has no s3 backend" } else { "it has only override files or none" };
+            let why =
+                if directory.has_base_file { "it has no s3 backend" } else { "it has only override files or none" };
             let message = format!("{path} is included as a stack, but {why}");
             Verdict::Stack(Some(warning_in("include_without_backend", path, message)))
         }
@@ -94,7 +99,6 @@ fn judge(path: &str, directory: &Directory, included: bool) -> Verdict {
 pub(super) fn build(
     reader: &Reader<'_>,
     config: &RepoConfig,
-    repo: &str,
     directories: &BTreeMap<String, Directory>,
 ) -> Result<Stacks, Vec<ScanError>> {
     let mut builder = Builder { reader, config, directories, found: Stacks::default(), errors: Vec::new() };
@@ -103,7 +107,6 @@ pub(super) fn build(
             builder.errors.extend(errors);
         }
     }
-    debug_assert!(!repo.is_empty() || builder.found.stacks.iter().all(|built| built.stack.repo.is_empty()));
     if !builder.errors.is_empty() {
         builder.errors.sort();
         builder.errors.dedup();
@@ -173,7 +176,8 @@ impl Builder<'_, '_> {
         for entry in &settings.backend_config {
             match entry.split_once('=') {
                 Some((name, value)) => {
-                    let warning = backend.as_mut().and_then(|backend| backend::overlay_value(backend, name.trim(), value, &key));
+                    let warning =
+                        backend.as_mut().and_then(|backend| backend::overlay_value(backend, name.trim(), value, &key));
                     self.found.warnings.extend(warning);
                 }
                 None => match self.backend_file(entry, &mut backend) {
@@ -240,7 +244,9 @@ impl Builder<'_, '_> {
     fn planning_warnings(&self, path: &str, directory: &Directory, key: &str) -> Vec<Warning> {
         let mut warnings = Vec::new();
         if directory.names_provider && self.reader.tree.kind(&format!("{path}/.terraform.lock.hcl")).is_none() {
-            let message = format!("{key}: no .terraform.lock.hcl is committed; plan and apply may pick different provider versions");
+            let message = format!(
+                "{key}: no .terraform.lock.hcl is committed; plan and apply may pick different provider versions"
+            );
             warnings.push(Warning::new("no_lock_file", message).of_stack(key));
         }
         if self.config.stacks.plan_files.is_empty() {

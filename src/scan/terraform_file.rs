@@ -126,7 +126,9 @@ impl HclReader<'_> {
                         kind: kind.to_string(),
                         line: nested.line,
                         attributes: attributes
-                            .map(|attribute| (attribute.name.to_owned(), Expression::hcl(attribute.value, attribute.line)))
+                            .map(|attribute| {
+                                (attribute.name.to_owned(), Expression::hcl(attribute.value, attribute.line))
+                            })
                             .collect(),
                     });
                 }
@@ -171,9 +173,8 @@ pub fn read_attributes(path: &str, bytes: &[u8]) -> (Vec<(String, Expression)>, 
         return match serde_json::from_str::<Json>(text) {
             Ok(Json::Object(map)) => {
                 let entries = map.iter().filter(|(name, _)| *name != "//");
-                let read = |(name, value): (&String, &Json)| {
-                    (name.clone(), Expression::json(value, json_line(text, &[name])))
-                };
+                let read =
+                    |(name, value): (&String, &Json)| (name.clone(), Expression::json(value, json_line(text, &[name])));
                 (entries.map(read).collect(), Vec::new())
             }
             Ok(_) => refuse(1, "the file is not a JSON object; its values are skipped".to_owned()),
@@ -276,7 +277,8 @@ impl JsonReader<'_> {
             workspace: expression("workspace"),
             // The JSON syntax also lets an argument of a map stand as a list of one object.
             config: block.get("config").map(|config| {
-                let only = config.as_array().and_then(|list| if let [only] = list.as_slice() { Some(only) } else { None });
+                let only =
+                    config.as_array().and_then(|list| if let [only] = list.as_slice() { Some(only) } else { None });
                 Expression::json(only.unwrap_or(config), line)
             }),
         });

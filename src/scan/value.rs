@@ -87,9 +87,7 @@ impl Expression {
             Text::Json(value) => {
                 let entries = value.as_object()?.iter().filter(|(key, _)| *key != "//");
                 entries
-                    .map(|(key, value)| {
-                        Some((json_text(key).into_text()?, Expression::json(value, self.line)))
-                    })
+                    .map(|(key, value)| Some((json_text(key).into_text()?, Expression::json(value, self.line))))
                     .collect()
             }
             Text::Hcl(text) => super::hcl::object_entries(text, self.line)?
