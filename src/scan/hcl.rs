@@ -468,3 +468,6 @@ impl<'t> Reader<'t> {
 fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-' || byte >= 0x80
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,8 @@
 //! Whole checkouts.
 
+mod modules;
 pub mod sample;
+mod stacks;
 
 use super::*;
 use crate::graph::model::{EdgeType, NodeKind};

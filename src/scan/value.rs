@@ -3,6 +3,8 @@
 //! Today that is a literal or nothing. Values that follow from variables and locals will be found here too,
 //! which is why an [`Expression`] keeps its text instead of the value it had when its file was read.
 
+use std::borrow::Cow;
+
 use hcl_edit::expr::Expression as Parsed;
 use hcl_edit::template::Element;
 
@@ -116,13 +118,8 @@ fn hcl_value(text: &str) -> Value {
     if text.len() > EXPRESSION_BYTES_MAX || depth(text) > EXPRESSION_DEPTH_MAX {
         return Value::Unknown;
     }
-    // The library wants a heredoc's marker to end its line.
-    let heredoc = text.starts_with("<<");
-    let owned = if heredoc { text.replace("\r\n", "\n") + "\n" } else { text.to_owned() };
-    match hcl_edit::parser::parse_expr(owned.trim_end_matches(|c| c == '\n' && !heredoc)) {
-        Ok(parsed) => parsed_value(&parsed),
-        Err(_) => Value::Unknown,
-    }
+    let text = if text.contains('\r') { Cow::Owned(text.replace("\r\n", "\n")) } else { Cow::Borrowed(text) };
+    hcl_edit::parser::parse_expr(&text).map_or(Value::Unknown, |parsed| parsed_value(&parsed))
 }
 
 /// The common case, without the library: quotes, no escape, no template.
@@ -193,4 +190,63 @@ fn json_text(text: &str) -> Value {
         return Value::Unknown;
     }
     Value::Text(text.replace("$${", "${").replace("%%{", "%{"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(text: &str) -> Value {
+        Expression::hcl(text, 1).value()
+    }
+
+    #[test]
+    fn literals_of_every_kind_are_known() {
+        for (text, expected) in [
+            ("\"a\"", "a"),
+            (r#""a\nb\"""#, "a\nb\""),
+            (r#""$${x}""#, "${x}"),
+            (r#""%%{x}""#, "%{x}"),
+            (r#""$5 100%""#, "$5 100%"),
+            ("5", "5"),
+            ("<<EOT\nx\nEOT", "x\n"),
+            ("<<EOT\r\nx\r\nEOT", "x\n"),
+        ] {
+            assert_eq!(value(text), Value::Text(expected.to_owned()), "{text}");
+        }
+        assert_eq!((value("true"), value("null"), value("[1]")), (Value::Bool(true), Value::Null, Value::Other));
+    }
+
+    #[test]
+    fn everything_else_is_unknown_however_deep() {
+        let deep = format!("{}1{}", "[".repeat(5_000), "]".repeat(5_000));
+        let signs = format!("{}1", "-".repeat(5_000));
+        let questions = format!("{}1", "a ? b : ".repeat(60));
+        for text in [
+            "var.x",
+            "\"${var.x}\"",
+            "\"a-${\"b\"}\"",
+            "f(1)",
+            "(\"x\")",
+            "1 + 1",
+            "a.b[0]",
+            "\"",
+            "",
+            "x y",
+            &deep,
+            &signs,
+            &questions,
+        ] {
+            assert_eq!(value(text), Value::Unknown, "{text}");
+        }
+    }
+
+    #[test]
+    fn json_strings_are_templates() {
+        let json = |value: serde_json::Value| Expression::json(&value, 1).value();
+        assert_eq!(json("a".into()), Value::Text("a".into()));
+        assert_eq!(json("${var.x}".into()), Value::Unknown);
+        assert_eq!(json("$${x}".into()), Value::Text("${x}".into()));
+        assert_eq!((json(true.into()), json(3.into())), (Value::Bool(true), Value::Text("3".into())));
+    }
 }
