@@ -26,3 +26,5 @@ pub mod run;
 pub mod github;
 #[cfg(feature = "server")]
 pub mod store;
+pub mod scan;
+pub mod waves;

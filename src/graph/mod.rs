@@ -1,8 +1,35 @@
 //! Nodes and edges, the affected set, cycles.
 //!
-//! - `model`: the graph as it is stored and sent.
+//! - `model`: the graph as it is stored and sent; `sorted`: its one order.
 //! - `resolution`: the answer to "what does this change reach".
+//! - `ordering`: which stack comes before which, as numbers.
+//! - `paths`: changed paths to their owners.
+//! - `affected`: which stacks a change reaches, and why.
+//! - `cycles`: cycles among stacks.
+//! - `settings`: what a job has to know of a stack.
+//! - `resolve`: all of that together; `union`: under two configurations at once.
+//! - `base_facts`: what changed besides files, from two configurations or two graphs.
+//! - `validate`: whether a graph can be worked with.
+//! - `dot`, `text`, `mermaid`: the graph for people.
 
+mod affected;
+pub mod base_facts;
+pub mod cycles;
+pub mod dot;
+pub mod mermaid;
 pub mod model;
 pub mod ordering;
+pub mod paths;
 pub mod resolution;
+pub mod resolve;
+mod settings;
+mod sorted;
+pub mod text;
+pub mod union;
+pub mod validate;
+
+pub use ordering::{Ordering, ordering};
+pub use resolve::{ResolveRequest, resolve};
+
+#[cfg(test)]
+mod tests;

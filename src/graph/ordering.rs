@@ -1,38 +1,127 @@
-//! placeholder until the scan branch lands
-use super::model::{Graph, NodeKind};
+//! Which stack must be applied before which: `depends_on` and `reads_state` among the stacks of one repository.
+//!
+//! Keys are turned into numbers once, so that everything that walks the edges of a large graph is linear in them.
+
 use std::collections::{BTreeMap, BTreeSet};
+
+use super::model::{EdgeType, Graph, NodeKind};
+
+/// One edge seen from one of its ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Link {
+    pub stack: usize,
+    pub kind: EdgeType,
+}
+
+/// The local stacks of a graph and their order. Malformed edges and edges to external stacks are not in it.
+#[derive(Debug, Clone, Default)]
 pub struct Ordering {
-    up: BTreeMap<String, BTreeSet<String>>,
-    down: BTreeMap<String, BTreeSet<String>>,
+    /// Sorted, so that a number is a rank.
+    keys: Vec<String>,
+    upstream: Vec<Vec<Link>>,
+    downstream: Vec<Vec<Link>>,
 }
+
+/// The order of the stacks of a graph.
+pub fn ordering(graph: &Graph) -> Ordering {
+    let local = graph.stacks.iter().filter(|stack| !stack.external);
+    let keys: BTreeSet<&str> = local.map(|stack| stack.key.as_str()).collect();
+    let keys: Vec<String> = keys.into_iter().map(str::to_owned).collect();
+    let mut ordering =
+        Ordering { upstream: vec![Vec::new(); keys.len()], downstream: vec![Vec::new(); keys.len()], keys };
+    for edge in &graph.edges {
+        let stacks = edge.from.kind == NodeKind::Stack && edge.to.kind == NodeKind::Stack;
+        if !edge.kind.orders() || !stacks {
+            continue;
+        }
+        if let (Some(from), Some(to)) = (ordering.index(&edge.from.key), ordering.index(&edge.to.key)) {
+            ordering.upstream[from].push(Link { stack: to, kind: edge.kind });
+            ordering.downstream[to].push(Link { stack: from, kind: edge.kind });
+        }
+    }
+    for links in ordering.upstream.iter_mut().chain(&mut ordering.downstream) {
+        links.sort_unstable();
+        links.dedup();
+    }
+    ordering
+}
+
 impl Ordering {
-    pub fn of(graph: &Graph) -> Self {
-        let (mut up, mut down): (BTreeMap<String, BTreeSet<String>>, BTreeMap<String, BTreeSet<String>>) =
-            Default::default();
-        for e in &graph.edges {
-            if e.kind.orders() && e.from.kind == NodeKind::Stack && e.to.kind == NodeKind::Stack {
-                up.entry(e.from.key.clone()).or_default().insert(e.to.key.clone());
-                down.entry(e.to.key.clone()).or_default().insert(e.from.key.clone());
+    /// All local stacks, sorted.
+    pub fn keys(&self) -> &[String] {
+        &self.keys
+    }
+
+    /// What the stack itself depends on, sorted.
+    pub fn predecessors(&self, key: &str) -> Vec<&str> {
+        self.direct(&self.upstream, key)
+    }
+
+    /// What itself depends on the stack, sorted.
+    pub fn dependents(&self, key: &str) -> Vec<&str> {
+        self.direct(&self.downstream, key)
+    }
+
+    /// Everything that the stack reaches, directly or through others, sorted. Itself only in a cycle.
+    pub fn all_predecessors(&self, key: &str) -> BTreeSet<&str> {
+        self.reached(&self.upstream, key)
+    }
+
+    /// Everything that reaches the stack, sorted. Itself only in a cycle.
+    pub fn all_dependents(&self, key: &str) -> BTreeSet<&str> {
+        self.reached(&self.downstream, key)
+    }
+
+    /// The order among some stacks only: edges to the others are dropped.
+    pub fn within(&self, keep: &BTreeSet<String>) -> Ordering {
+        let kept: Vec<usize> = keep.iter().filter_map(|key| self.index(key)).collect();
+        let renumbered: BTreeMap<usize, usize> = kept.iter().enumerate().map(|(new, old)| (*old, new)).collect();
+        let links = |all: &[Vec<Link>]| {
+            let of = |old: &usize| {
+                let links = all[*old].iter();
+                links.filter_map(|link| Some(Link { stack: *renumbered.get(&link.stack)?, ..*link })).collect()
+            };
+            kept.iter().map(of).collect()
+        };
+        Ordering {
+            keys: kept.iter().map(|old| self.keys[*old].clone()).collect(),
+            upstream: links(&self.upstream),
+            downstream: links(&self.downstream),
+        }
+    }
+
+    pub(crate) fn index(&self, key: &str) -> Option<usize> {
+        self.keys.binary_search_by(|probe| probe.as_str().cmp(key)).ok()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub(crate) fn upstream(&self, stack: usize) -> &[Link] {
+        &self.upstream[stack]
+    }
+
+    pub(crate) fn downstream(&self, stack: usize) -> &[Link] {
+        &self.downstream[stack]
+    }
+
+    fn direct(&self, links: &[Vec<Link>], key: &str) -> Vec<&str> {
+        let mut found: Vec<usize> = self.index(key).map_or(&[][..], |at| &links[at]).iter().map(|l| l.stack).collect();
+        found.dedup();
+        found.into_iter().map(|stack| self.keys[stack].as_str()).collect()
+    }
+
+    fn reached(&self, links: &[Vec<Link>], key: &str) -> BTreeSet<&str> {
+        let mut seen = vec![false; self.len()];
+        let mut queue: Vec<usize> = self.index(key).into_iter().collect();
+        while let Some(at) = queue.pop() {
+            for link in &links[at] {
+                if !std::mem::replace(&mut seen[link.stack], true) {
+                    queue.push(link.stack);
+                }
             }
         }
-        Self { up, down }
+        self.keys.iter().zip(seen).filter(|(_, seen)| *seen).map(|(key, _)| key.as_str()).collect()
     }
-    pub fn predecessors(&self, key: &str) -> BTreeSet<String> {
-        walk(&self.up, key)
-    }
-    pub fn dependents(&self, key: &str) -> BTreeSet<String> {
-        walk(&self.down, key)
-    }
-}
-fn walk(m: &BTreeMap<String, BTreeSet<String>>, key: &str) -> BTreeSet<String> {
-    let mut seen = BTreeSet::new();
-    let mut todo = vec![key.to_owned()];
-    while let Some(k) = todo.pop() {
-        for n in m.get(&k).into_iter().flatten() {
-            if n != key && seen.insert(n.clone()) {
-                todo.push(n.clone());
-            }
-        }
-    }
-    seen
 }

@@ -1,0 +1,152 @@
+//! The GitHub environment that a stack's applies run under (spec 10 §6).
+
+use crate::config::effective::Origin;
+use crate::config::model::{RepoConfig, StackConfig};
+use crate::config::problem::Problem;
+use crate::config::template::Fields;
+use crate::config::{ROOT_FILE, entries, stack_file};
+use crate::ids::normalise_path;
+
+/// The name of an environment and whether a rule of the configuration chose it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnvironmentChoice {
+    /// Never empty.
+    pub name: String,
+    /// False when nothing but the instance's name, or no rule at all, decided.
+    pub configured: bool,
+}
+
+/// The first rule that gives a name which is not empty once rendered.
+pub fn environment_of(
+    root: &RepoConfig,
+    stack: Option<&StackConfig>,
+    path: &str,
+    instance: &str,
+) -> Result<EnvironmentChoice, Vec<Problem>> {
+    let stack_file = stack_file(path);
+    let mut rules: Vec<(Origin<'_>, &str)> = Vec::new();
+    if let Some(stack) = stack {
+        if let Some(chosen) = stack.instances.get(instance) {
+            rules.push((Origin::new(&stack_file, format!("instances.{instance}.environment")), &chosen.environment));
+        }
+        rules.push((Origin::new(&stack_file, "environment"), &stack.environment));
+    }
+    if let Some((key, value)) = best_match(root, path, instance) {
+        rules.push((Origin::new(ROOT_FILE, environments_path(key)), value));
+    }
+    let fields = Fields::of(path, instance);
+    for (origin, value) in rules {
+        let name = origin.render(value, &fields, environment_name).map_err(|problem| vec![problem])?;
+        if !name.trim().is_empty() {
+            return Ok(EnvironmentChoice { name, configured: true });
+        }
+    }
+    let name = if instance.is_empty() { "default" } else { instance };
+    Ok(EnvironmentChoice { name: name.to_owned(), configured: false })
+}
+
+/// GitHub takes at most 255 characters.
+fn environment_name(name: &str) -> entries::Rule {
+    entries::one_line(name)?;
+    if name.chars().count() > 255 { Err("an environment name has at most 255 characters".to_owned()) } else { Ok(()) }
+}
+
+/// The key path of one entry of `environments`.
+pub(super) fn environments_path(key: &str) -> String {
+    format!("environments[{key:?}]")
+}
+
+/// A parsed key of `environments`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct EnvironmentKey {
+    /// Normalised; empty only together with an instance.
+    pub(super) prefix: String,
+    pub(super) instance: Option<String>,
+}
+
+impl EnvironmentKey {
+    pub(super) fn parse(key: &str) -> Result<Self, String> {
+        let (prefix, instance) = match key.rsplit_once(':') {
+            Some((prefix, instance)) => (prefix, Some(instance)),
+            None => (key, None),
+        };
+        if prefix.contains(':') {
+            return Err("the prefix contains \":\"".to_owned());
+        }
+        if let Some(instance) = instance {
+            entries::instance_name(instance)?;
+        }
+        let prefix = normalise_path(prefix);
+        if prefix.is_empty() && instance.is_none() {
+            return Err("an empty prefix needs an instance part, such as \":prod\"".to_owned());
+        }
+        Ok(Self { prefix, instance: instance.map(str::to_owned) })
+    }
+
+    fn matches(&self, path: &str, instance: &str) -> bool {
+        let below = |rest: &str| rest.is_empty() || rest.starts_with('/');
+        let under = self.prefix.is_empty() || path.strip_prefix(&self.prefix).is_some_and(below);
+        under && self.instance.as_deref().is_none_or(|wanted| wanted == instance)
+    }
+}
+
+/// An instance part beats every key without one; then the longest prefix wins.
+fn best_match<'c>(root: &'c RepoConfig, path: &str, instance: &str) -> Option<(&'c str, &'c str)> {
+    root.environments
+        .iter()
+        .filter_map(|(key, value)| EnvironmentKey::parse(key).ok().map(|parsed| (parsed, key.as_str(), value.as_str())))
+        .filter(|(parsed, ..)| parsed.matches(path, instance))
+        .max_by_key(|(parsed, ..)| (parsed.instance.is_some(), parsed.prefix.len()))
+        .map(|(_, key, value)| (key, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse::{parse_repo_config, parse_stack_config};
+
+    fn root(environments: &str) -> RepoConfig {
+        parse_repo_config(ROOT_FILE, format!("environments: {{{environments}}}").as_bytes()).unwrap()
+    }
+
+    fn name(root: &RepoConfig, key: &str) -> String {
+        let (path, instance) = crate::ids::split_key(key);
+        environment_of(root, None, path, instance.unwrap_or("")).unwrap().name
+    }
+
+    #[test]
+    fn the_most_specific_key_wins_as_the_table_says() {
+        let map = root("live/: a, live/core/: b, ':eu': c");
+        assert_eq!(name(&map, "live/core/x"), "b");
+        assert_eq!(name(&map, "live/core/x:eu"), "c");
+        let more = root("live/: a, live/core/: b, ':eu': c, 'live/core/:eu': d");
+        assert_eq!(name(&more, "live/core/x:eu"), "d");
+        assert_eq!(name(&more, "other/x:qa"), "qa");
+        assert_eq!(name(&more, "other/x"), "default");
+    }
+
+    #[test]
+    fn prefixes_match_by_whole_segments() {
+        let map = root(r"'.\live\prod/': p");
+        assert_eq!(name(&map, "live/prod"), "p");
+        assert_eq!(name(&map, "live/prod/x"), "p");
+        assert_eq!(name(&map, "live/production"), "default");
+    }
+
+    #[test]
+    fn a_name_that_renders_to_nothing_falls_through() {
+        let map = root("live/: '{{ .Instance }}-env'");
+        let stack = parse_stack_config(
+            "live/x/.stackorder.yaml",
+            b"environment: 'own-{{ .Name }}'
+instances: { prod: { environment: '{{ if eq .Name \"y\" }}special{{ end }}' }, qa: }
+",
+        )
+        .unwrap();
+        let of = |path: &str, stack: Option<&StackConfig>| environment_of(&map, stack, path, "prod").unwrap();
+        assert_eq!(of("live/y", Some(&stack)).name, "special");
+        assert_eq!(of("live/x", Some(&stack)).name, "own-x");
+        assert_eq!(of("live/x", None), EnvironmentChoice { name: "prod-env".to_owned(), configured: true });
+        assert_eq!(of("x", None), EnvironmentChoice { name: "prod".to_owned(), configured: false });
+    }
+}

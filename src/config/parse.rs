@@ -1,0 +1,53 @@
+//! Both configuration files from bytes to values, fully checked (spec 10 §1, §12).
+//!
+//! Every problem of a file is reported at once, each at its key and line.
+//!
+//! - `root`: the keys of `stackorder.yaml`.
+//! - `stack`: the keys of `.stackorder.yaml` and of instance overrides.
+//! - `settings`: the keys that both files share.
+
+mod root;
+mod settings;
+mod stack;
+
+use crate::config::model::{RepoConfig, StackConfig};
+use crate::config::strict::{At, Reader};
+use crate::config::yaml::{self, Node};
+
+pub use crate::config::problem::Problem;
+
+/// Parses the root file. `file` is what problems call it.
+pub fn parse_repo_config(file: &str, bytes: &[u8]) -> Result<RepoConfig, Vec<Problem>> {
+    match read(file, bytes)? {
+        Some(node) => collect(file, &node, Reader::repo_config),
+        None => Err(vec![Problem::of_key(file, "", "file is empty; the minimum is `version: 1`")]),
+    }
+}
+
+/// Parses a stack file; an empty one changes nothing.
+pub fn parse_stack_config(file: &str, bytes: &[u8]) -> Result<StackConfig, Vec<Problem>> {
+    match read(file, bytes)? {
+        Some(node) => collect(file, &node, Reader::stack_config),
+        None => Ok(StackConfig::default()),
+    }
+}
+
+fn read(file: &str, bytes: &[u8]) -> Result<Option<Node>, Vec<Problem>> {
+    yaml::read(bytes).map_err(|errors| {
+        let problem = |error: yaml::YamlError| Problem { line: error.line, ..Problem::of_key(file, "", error.message) };
+        errors.into_iter().map(problem).collect()
+    })
+}
+
+fn collect<'f, T>(file: &'f str, node: &Node, read: impl Fn(&mut Reader<'f>, &At<'_>) -> T) -> Result<T, Vec<Problem>> {
+    let mut reader = Reader::new(file);
+    let config = read(&mut reader, &At { node, path: String::new() });
+    if reader.problems.is_empty() {
+        return Ok(config);
+    }
+    reader.problems.sort_by(|a, b| (a.line, &a.path).cmp(&(b.line, &b.path)));
+    Err(reader.problems)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! The keys that the root file, stack files and instance overrides share.
+
+use std::collections::BTreeMap;
+
+use crate::config::entries::{self, Rule};
+use crate::config::model::{EnvValue, PlanOutput, Tool};
+use crate::config::problem::quoted;
+use crate::config::strict::{At, Fields, Reader, TextAt, join};
+use crate::config::template::{self, Fields as TemplateFields};
+use crate::config::yaml::{Node, Value};
+
+pub(super) const TOOLS: [(&str, Tool); 2] = [("terraform", Tool::Terraform), ("tofu", Tool::Tofu)];
+pub(super) const PLAN_OUTPUTS: [(&str, PlanOutput); 2] = [("full", PlanOutput::Full), ("summary", PlanOutput::Summary)];
+
+/// Keeps the default when the file leaves the key out or gets it wrong.
+pub(super) fn set<T>(target: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *target = value;
+    }
+}
+
+impl Reader<'_> {
+    /// A list whose items follow a rule.
+    pub(super) fn checked_list(
+        &mut self,
+        fields: &Fields<'_>,
+        key: &str,
+        rule: impl Fn(&str) -> Rule,
+    ) -> Option<Vec<String>> {
+        let at = fields.take(key)?;
+        let texts = self.texts(&at)?;
+        for text in &texts {
+            self.check(text, rule(text.text));
+        }
+        Some(texts.into_iter().map(|text| text.text.to_owned()).collect())
+    }
+
+    /// A list of templates whose items, as written, follow a rule.
+    pub(super) fn template_list(
+        &mut self,
+        fields: &Fields<'_>,
+        key: &str,
+        rule: impl Fn(&str) -> Rule,
+    ) -> Option<Vec<String>> {
+        let at = fields.take(key)?;
+        let texts = self.texts(&at)?;
+        for text in &texts {
+            match rule(text.text) {
+                Ok(()) => {
+                    self.trial(text);
+                }
+                broken => self.check(text, broken),
+            }
+        }
+        Some(texts.into_iter().map(|text| text.text.to_owned()).collect())
+    }
+
+    /// Renders a template for the sample instance; reports why it cannot be.
+    pub(super) fn trial(&mut self, at: &TextAt<'_>) -> Option<String> {
+        match template::render(at.text, &TemplateFields::sample()) {
+            Ok(rendered) => Some(rendered),
+            Err(error) => {
+                self.report(at.line, &at.path, error.to_string());
+                None
+            }
+        }
+    }
+
+    /// A text without line breaks that is no template.
+    pub(super) fn plain_text(&mut self, fields: &Fields<'_>, key: &str) -> Option<String> {
+        let text = self.text(&fields.take(key)?)?;
+        self.check(&text, entries::one_line(text.text));
+        Some(text.text.to_owned())
+    }
+
+    pub(super) fn backend_config(&mut self, fields: &Fields<'_>) -> Option<Vec<String>> {
+        self.template_list(fields, "backend_config", entries::backend_config)
+    }
+
+    pub(super) fn var_files(&mut self, fields: &Fields<'_>) -> Option<Vec<String>> {
+        self.template_list(fields, "var_files", entries::var_file)
+    }
+
+    pub(super) fn plan_output(&mut self, fields: &Fields<'_>) -> Option<PlanOutput> {
+        self.choice(&fields.take("plan_output")?, &PLAN_OUTPUTS)
+    }
+
+    pub(super) fn tool(&mut self, fields: &Fields<'_>) -> Option<Tool> {
+        self.choice(&fields.take("tool")?, &TOOLS)
+    }
+
+    /// `env`: names to texts, or to one text per mode.
+    pub(super) fn env(&mut self, fields: &Fields<'_>) -> Option<BTreeMap<String, EnvValue>> {
+        let at = fields.take("env")?;
+        let mut env = BTreeMap::new();
+        for entry in self.entries(&at)? {
+            if entry.key.starts_with("x-") {
+                continue;
+            }
+            let path = join(&at.path, &entry.key);
+            if let Err(broken) = entries::env_name(&entry.key) {
+                self.report(entry.line, &path, format!("{}: {broken}", quoted(&entry.key)));
+            }
+            if let Some(value) = self.env_value(&At { node: &entry.value, path }) {
+                env.insert(entry.key.clone(), value);
+            }
+        }
+        Some(env)
+    }
+
+    fn env_value(&mut self, at: &At<'_>) -> Option<EnvValue> {
+        match &at.node.value {
+            Value::Scalar { .. } | Value::Null => self.env_text(at.node, &at.path).map(EnvValue::Every),
+            Value::List(_) => {
+                let message = "found a list; a value is a text or a mapping of plan, apply and drift";
+                self.report(at.node.line, &at.path, message);
+                None
+            }
+            Value::Map(entries) => {
+                if entries.is_empty() {
+                    self.report(
+                        at.node.line,
+                        &at.path,
+                        "an empty mapping; at least one of plan, apply, drift is needed",
+                    );
+                }
+                self.fields(at, &["plan", "apply", "drift"])?;
+                let mut mode = |name: &str| {
+                    let entry = entries.iter().find(|entry| entry.key == name)?;
+                    self.env_text(&entry.value, &join(&at.path, name))
+                };
+                let (plan, apply, drift) = (mode("plan"), mode("apply"), mode("drift"));
+                Some(EnvValue::PerMode { plan, apply, drift })
+            }
+        }
+    }
+
+    fn env_text(&mut self, node: &Node, path: &str) -> Option<String> {
+        if node.value == Value::Null {
+            self.report(node.line, path, "no value; write \"\" for an empty one");
+            return None;
+        }
+        let text = self.text(&At { node, path: path.to_owned() })?;
+        self.trial(&text)?;
+        Some(text.text.to_owned())
+    }
+}

@@ -1,0 +1,160 @@
+//! The affected set: which stacks a change reaches, and why (spec 11 §10).
+//!
+//! Everything here works on numbers of an [`Ordering`]; keys come back in [`super::resolve`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::model::{EdgeType, Graph, NodeKind, Warning};
+use super::ordering::Ordering;
+use super::paths::{is_schedulable, touched};
+use super::resolution::{BaseFacts, Reason};
+use crate::config::model::RepoConfig;
+
+/// The answer for every local stack, by its number.
+#[derive(Debug, Clone)]
+pub(crate) struct Affected {
+    pub stacks: Vec<Why>,
+    pub warnings: Vec<Warning>,
+}
+
+/// Why one stack is affected. No reason: it is not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Why {
+    pub reasons: BTreeSet<Reason>,
+    pub via: BTreeSet<String>,
+}
+
+impl Why {
+    pub fn is_affected(&self) -> bool {
+        !self.reasons.is_empty()
+    }
+}
+
+impl Affected {
+    /// Both answers at once: a stack is affected when either says so.
+    pub fn unite(mut self, other: Affected) -> Affected {
+        for (mine, theirs) in self.stacks.iter_mut().zip(other.stacks) {
+            mine.reasons.extend(theirs.reasons);
+            mine.via.extend(theirs.via);
+        }
+        self.warnings.extend(other.warnings);
+        self
+    }
+}
+
+/// Works out the affected set of changed paths and base facts.
+pub(crate) fn affected(
+    graph: &Graph,
+    ordering: &Ordering,
+    config: &RepoConfig,
+    changed_paths: &[String],
+    base: &BaseFacts,
+) -> Affected {
+    let mut touched = touched(graph, ordering, config, changed_paths);
+    let mut answer =
+        Affected { stacks: vec![Why::default(); ordering.len()], warnings: std::mem::take(&mut touched.warnings) };
+    for stack in touched.changed {
+        answer.stacks[stack].reasons.insert(Reason::Changed);
+    }
+    for stack in touched.watching {
+        answer.stacks[stack].reasons.insert(Reason::WatchPath);
+    }
+    for key in base.settings.iter().filter(|key| is_schedulable(key)) {
+        if let Some(stack) = ordering.index(key) {
+            answer.stacks[stack].reasons.insert(Reason::Config);
+        }
+    }
+    through_modules(graph, ordering, &touched.modules, &mut answer.stacks);
+    if config.propagate.dependents {
+        from_removed(graph, ordering, base, &mut answer.stacks);
+        to_dependents(ordering, &mut answer.stacks);
+    }
+    answer
+}
+
+/// Step 3: stacks that reach a changed local module, and the modules in between.
+fn through_modules(graph: &Graph, ordering: &Ordering, changed: &BTreeSet<&str>, stacks: &mut [Why]) {
+    if changed.is_empty() {
+        return;
+    }
+    let numbers: BTreeMap<&str, usize> =
+        graph.modules.iter().enumerate().map(|(number, module)| (module.key.as_str(), number)).collect();
+    let mut users = vec![Vec::new(); numbers.len().max(graph.modules.len())];
+    let mut uses = vec![Vec::new(); users.len()];
+    let mut calls: Vec<(usize, usize)> = Vec::new();
+    for edge in graph.edges.iter().filter(|edge| edge.kind == EdgeType::UsesModule && edge.to.kind == NodeKind::Module)
+    {
+        let Some(to) = numbers.get(edge.to.key.as_str()) else { continue };
+        match edge.from.kind {
+            NodeKind::Module => {
+                if let Some(from) = numbers.get(edge.from.key.as_str()) {
+                    users[*to].push(*from);
+                    uses[*from].push(*to);
+                }
+            }
+            NodeKind::Stack => calls.extend(ordering.index(&edge.from.key).map(|from| (from, *to))),
+        }
+    }
+    let mut reached = vec![false; users.len()];
+    let mut queue: Vec<usize> = changed.iter().filter_map(|key| numbers.get(key).copied()).collect();
+    while let Some(module) = queue.pop() {
+        if !std::mem::replace(&mut reached[module], true) {
+            queue.extend(&users[module]);
+        }
+    }
+    // One walk per stack; the mark says for which stack a module was seen last.
+    calls.sort_unstable();
+    let mut seen_for = vec![usize::MAX; users.len()];
+    for (stack, module) in calls {
+        if !is_schedulable(&ordering.keys()[stack]) {
+            continue;
+        }
+        queue.push(module);
+        while let Some(module) = queue.pop() {
+            if reached[module] && std::mem::replace(&mut seen_for[module], stack) != stack {
+                stacks[stack].reasons.insert(Reason::Module);
+                stacks[stack].via.insert(graph.modules[module].key.clone());
+                queue.extend(&uses[module]);
+            }
+        }
+    }
+}
+
+/// A stack that still names a removed one is planned: what it relied on goes away.
+fn from_removed(graph: &Graph, ordering: &Ordering, base: &BaseFacts, stacks: &mut [Why]) {
+    let removed: BTreeSet<&str> = base.removed.iter().map(|stack| stack.key.as_str()).collect();
+    for edge in graph.edges.iter().filter(|edge| edge.kind.orders() && removed.contains(edge.to.key.as_str())) {
+        if let Some(stack) = ordering.index(&edge.from.key).filter(|_| ordering.index(&edge.to.key).is_none()) {
+            stacks[stack].reasons.insert(reason_of(edge.kind));
+            stacks[stack].via.insert(edge.to.key.clone());
+        }
+    }
+}
+
+/// Step 4: dependents of affected stacks, transitively. One that was affected anyway gains the reasons too.
+fn to_dependents(ordering: &Ordering, stacks: &mut [Why]) {
+    let schedulable: Vec<bool> = ordering.keys().iter().map(|key| is_schedulable(key)).collect();
+    let mut reached: Vec<bool> = stacks.iter().map(Why::is_affected).collect();
+    let mut queue: Vec<usize> = (0..stacks.len()).filter(|stack| reached[*stack]).collect();
+    while let Some(stack) = queue.pop() {
+        for link in ordering.downstream(stack) {
+            if schedulable[link.stack] && !std::mem::replace(&mut reached[link.stack], true) {
+                queue.push(link.stack);
+            }
+        }
+    }
+    for stack in (0..stacks.len()).filter(|stack| reached[*stack]) {
+        for link in ordering.upstream(stack).iter().filter(|link| reached[link.stack] && link.stack != stack) {
+            stacks[stack].reasons.insert(reason_of(link.kind));
+            stacks[stack].via.insert(ordering.keys()[link.stack].clone());
+        }
+    }
+}
+
+fn reason_of(kind: EdgeType) -> Reason {
+    match kind {
+        EdgeType::DependsOn => Reason::Dependent,
+        EdgeType::ReadsState => Reason::ReadsState,
+        EdgeType::UsesModule => Reason::Module,
+    }
+}

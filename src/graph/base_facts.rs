@@ -1,0 +1,110 @@
+//! What changed besides files (spec 11 §9): settings of stacks, and stacks that are gone.
+//! Whoever has git works these out, because only they see both sides.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::model::{Graph, Stack};
+use super::resolution::RemovedStack;
+use crate::config::effective::{Effective, Instance, effective};
+use crate::config::model::RepoConfig;
+use crate::scan::directory::is_terraform_file;
+use crate::scan::files::parent;
+
+/// Keys of stacks whose effective settings differ between the root files of merge base and head, sorted.
+/// Settings that cannot be worked out on one side count as different.
+pub fn changed_settings(graph: &Graph, base: &RepoConfig, head: &RepoConfig) -> Vec<String> {
+    if base == head {
+        return Vec::new();
+    }
+    let differs = |stack: &&Stack| {
+        let instance = Instance { name: stack.instance.clone(), var_file: None };
+        let of = |config| effective(config, stack.config.as_ref(), &stack.path, &instance).ok().map(Told::of);
+        // Which file a changed glob picks for an instance is not in the graph, so it counts as another file.
+        let picked = |config: &RepoConfig| config.stacks.instances.from_var_files.clone();
+        let other_file = !stack.instance.is_empty() && picked(base) != picked(head);
+        let (before, after) = (of(base), of(head));
+        other_file || before.is_none() || before != after
+    };
+    let stacks = graph.stacks.iter().filter(|stack| !stack.external).filter(differs);
+    let keys: BTreeSet<String> = stacks.map(|stack| stack.key.clone()).collect();
+    keys.into_iter().collect()
+}
+
+/// The settings that reach the tool.
+#[derive(PartialEq)]
+struct Told {
+    backend_config: Vec<String>,
+    var_files: Vec<String>,
+    env: BTreeMap<String, crate::config::model::EnvValue>,
+    tool: crate::config::model::Tool,
+    tool_version: String,
+}
+
+impl Told {
+    fn of(settings: Effective) -> Self {
+        let Effective { backend_config, var_files, env, tool, tool_version, .. } = settings;
+        Self { backend_config, var_files, env, tool, tool_version }
+    }
+}
+
+/// Stacks of the merge base that the head lacks, sorted by key, for the directories in which a Terraform file was
+/// deleted or renamed away, and for instances that are gone while their directory stays.
+/// `deleted` are the old paths; `renames` what git paired, old path to new.
+pub fn removed_stacks(
+    base: &Graph,
+    head: &Graph,
+    deleted: &[String],
+    renames: &[(String, String)],
+) -> Vec<RemovedStack> {
+    let left = |graph: &Graph| -> BTreeSet<String> {
+        graph.stacks.iter().filter(|stack| !stack.external).map(|stack| stack.key.clone()).collect()
+    };
+    let (head_keys, head_paths) =
+        (left(head), head.stacks.iter().map(|stack| stack.path.as_str()).collect::<BTreeSet<_>>());
+    let emptied: BTreeSet<&str> = deleted
+        .iter()
+        .chain(renames.iter().map(|(from, _)| from))
+        .filter(|path| is_terraform_file(path))
+        .map(|path| parent(path))
+        .collect();
+    let gone = base.stacks.iter().filter(|stack| {
+        let directory_stays = head_paths.contains(stack.path.as_str());
+        !stack.external && !head_keys.contains(&stack.key) && (directory_stays || emptied.contains(stack.path.as_str()))
+    });
+    let mut removed: Vec<RemovedStack> = gone
+        .map(|stack| RemovedStack {
+            key: stack.key.clone(),
+            path: stack.path.clone(),
+            state: state_of(stack),
+            renamed_to: renamed_to(stack, &head_keys, renames),
+        })
+        .collect();
+    removed.sort();
+    removed
+}
+
+/// `s3://bucket/key`, where both are known.
+pub fn state_of(stack: &Stack) -> String {
+    match &stack.backend {
+        Some(backend) if !backend.bucket.is_empty() && !backend.key.is_empty() => {
+            format!("s3://{}/{}", backend.bucket, backend.object_key(&stack.workspace))
+        }
+        Some(_) | None => String::new(),
+    }
+}
+
+/// The stack of the same instance in the one directory that most Terraform files went to.
+fn renamed_to(stack: &Stack, head_keys: &BTreeSet<String>, renames: &[(String, String)]) -> String {
+    let mut votes: BTreeMap<&str, usize> = BTreeMap::new();
+    for (_, to) in renames.iter().filter(|(from, _)| is_terraform_file(from) && parent(from) == stack.path) {
+        *votes.entry(parent(to)).or_default() += 1;
+    }
+    let most = votes.values().copied().max().unwrap_or_default();
+    let mut winners = votes.iter().filter(|(_, count)| **count == most);
+    let (Some((directory, _)), None) = (winners.next(), winners.next()) else { return String::new() };
+    let same_instance = match stack.instance.as_str() {
+        "" => (*directory).to_owned(),
+        instance => format!("{directory}:{instance}"),
+    };
+    if head_keys.contains(&same_instance) && same_instance != stack.key { same_instance } else { String::new() }
+}

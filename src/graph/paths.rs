@@ -1,0 +1,154 @@
+//! From changed paths to the stacks and modules that own or watch them (spec 11 §9).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::model::{Graph, ModuleKind, Stack, Warning};
+use super::ordering::Ordering;
+use crate::config::effective::{Instance, effective, instances};
+use crate::config::glob::{GlobError, PathGlobs};
+use crate::config::model::RepoConfig;
+use crate::ids::{StackKey, normalise_path};
+use crate::scan::files::{ancestors, file_name, join, parent};
+
+/// What the changed paths reach by themselves. Stacks are numbers of the [`Ordering`].
+#[derive(Debug, Default)]
+pub(crate) struct Touched<'g> {
+    pub changed: BTreeSet<usize>,
+    pub watching: BTreeSet<usize>,
+    /// Keys of local modules.
+    pub modules: BTreeSet<&'g str>,
+    pub warnings: Vec<Warning>,
+}
+
+/// Whether a stack may be scheduled at all: its key path is already canonical and inside the repository.
+pub fn is_schedulable(key: &str) -> bool {
+    StackKey::parse(key).is_ok_and(|parsed| parsed.as_str() == key)
+}
+
+/// Sorts the changed paths to their owners.
+pub(crate) fn touched<'g>(
+    graph: &'g Graph,
+    ordering: &Ordering,
+    config: &'g RepoConfig,
+    changed_paths: &[String],
+) -> Touched<'g> {
+    let owners = Owners::of(graph, ordering, config);
+    let mut touched = Touched::default();
+    let ignore = ignore_globs(config, &mut touched.warnings);
+    let paths: BTreeSet<String> = changed_paths.iter().map(|path| clean(path)).collect();
+    for path in paths.iter().filter(|path| !path.is_empty()) {
+        if path.split('/').any(|segment| segment == ".terraform") || ignore.matches(path) {
+            continue;
+        }
+        let outside = path == ".." || path.starts_with("../");
+        if (outside || !owners.touch(path, &mut touched)) && !is_own_configuration(path) {
+            let message = format!("changed path {path:?} is in no stack or module");
+            touched.warnings.push(Warning::new("path_unowned", message).in_file(path));
+        }
+    }
+    touched
+}
+
+fn clean(path: &str) -> String {
+    normalise_path(path.trim_matches('\0'))
+}
+
+fn is_own_configuration(path: &str) -> bool {
+    path == "stackorder.yaml" || path.starts_with(".stackorder/")
+}
+
+/// The ignore globs that are globs; the others warn.
+fn ignore_globs(config: &RepoConfig, warnings: &mut Vec<Warning>) -> PathGlobs {
+    let lockfiles = config.stacks.ignore_lockfile.then(|| "**/.terraform.lock.hcl".to_owned());
+    let globs: Vec<String> = config.stacks.ignore.iter().cloned().chain(lockfiles).collect();
+    let (compiled, invalid) = PathGlobs::lenient(&globs);
+    let warn = |error: GlobError| Warning::new("ignore_glob", format!("stacks.ignore: {error}; the glob is skipped"));
+    warnings.extend(invalid.into_iter().map(warn));
+    compiled
+}
+
+/// Who owns which directory.
+struct Owners<'g> {
+    config: &'g RepoConfig,
+    stacks: BTreeMap<&'g str, Vec<(usize, &'g Stack)>>,
+    modules: BTreeMap<&'g str, Vec<&'g str>>,
+    watched: BTreeMap<String, Vec<usize>>,
+}
+
+impl<'g> Owners<'g> {
+    fn of(graph: &'g Graph, ordering: &Ordering, config: &'g RepoConfig) -> Self {
+        let mut owners = Self { config, stacks: BTreeMap::new(), modules: BTreeMap::new(), watched: BTreeMap::new() };
+        for stack in graph.stacks.iter().filter(|stack| !stack.external && is_schedulable(&stack.key)) {
+            let Some(number) = ordering.index(&stack.key) else { continue };
+            owners.stacks.entry(stack.path.as_str()).or_default().push((number, stack));
+            for path in &stack.watch_paths {
+                owners.watched.entry(normalise_path(path)).or_default().push(number);
+            }
+        }
+        for module in graph.modules.iter().filter(|module| module.kind == ModuleKind::Local && !module.path.is_empty())
+        {
+            owners.modules.entry(module.path.as_str()).or_default().push(module.key.as_str());
+        }
+        owners
+    }
+
+    /// Whether anybody has to do with the path.
+    fn touch(&self, path: &str, touched: &mut Touched<'g>) -> bool {
+        let mut owned = false;
+        let enclosing = || std::iter::once(path).chain(ancestors(path));
+        if let Some(stacks) = enclosing().find_map(|directory| self.stacks.get(directory)) {
+            match self.only_user(path, stacks) {
+                Some(only) => drop(touched.changed.insert(only)),
+                None => touched.changed.extend(stacks.iter().map(|(number, _)| *number)),
+            }
+            owned = true;
+        }
+        if let Some(modules) = enclosing().find_map(|directory| self.modules.get(directory)) {
+            // A lock file in a module folder pins nothing: only that of a stack counts.
+            if file_name(path) != ".terraform.lock.hcl" {
+                touched.modules.extend(modules);
+            }
+            owned = true;
+        }
+        if let Some(stacks) = self.watched.get(path) {
+            touched.watching.extend(stacks);
+            owned = true;
+        }
+        owned
+    }
+
+    /// The instance that alone uses a file of its directory as a var file (spec 11 §18); every other file is of all.
+    fn only_user(&self, path: &str, stacks: &[(usize, &Stack)]) -> Option<usize> {
+        if stacks.len() < 2 || !(path.ends_with(".tfvars") || path.ends_with(".tfvars.json")) {
+            return None;
+        }
+        let name = file_name(path);
+        let in_directory = parent(path) == stacks.first()?.1.path;
+        let auto_loaded = name.starts_with("terraform.tfvars") || name.contains(".auto.tfvars");
+        if in_directory && auto_loaded {
+            return None;
+        }
+        let mut users = stacks.iter().filter(|(_, stack)| self.uses(stack, path)).map(|(number, _)| *number);
+        let only = users.next()?;
+        users.next().is_none().then_some(only)
+    }
+
+    /// Whether the file is a var file of the stack. What cannot be worked out counts as a use.
+    fn uses(&self, stack: &Stack, path: &str) -> bool {
+        let relative = path.strip_prefix(&stack.path).map_or(path, |rest| rest.trim_start_matches('/')).to_owned();
+        let Ok(matched) = instances(self.config, stack.config.as_ref(), &stack.path, std::slice::from_ref(&relative))
+        else {
+            return true;
+        };
+        let var_file = matched.instances.into_iter().find(|instance| instance.name == stack.instance);
+        let instance = var_file.unwrap_or_else(|| Instance { name: stack.instance.clone(), var_file: None });
+        match effective(self.config, stack.config.as_ref(), &stack.path, &instance) {
+            Err(_) => true,
+            Ok(settings) => {
+                let var_files = settings.var_files.iter().filter_map(|file| join(&stack.path, file));
+                let backend_files = settings.backend_config.iter().filter_map(|file| join("", file));
+                var_files.chain(backend_files).any(|file| file == path)
+            }
+        }
+    }
+}

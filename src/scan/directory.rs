@@ -1,0 +1,122 @@
+//! The Terraform files of one directory, put together in the order in which the tool reads them (spec 11 §4).
+
+use super::files::file_name;
+use super::terraform_file::{BackendBlock, ModuleCall, RemoteState, TerraformFile};
+use crate::graph::model::Warning;
+
+/// Something with the file it stands in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct At<T> {
+    pub file: String,
+    pub it: T,
+}
+
+/// What a directory says as a whole, overrides applied.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Directory {
+    pub backend: Option<At<BackendBlock>>,
+    pub modules: Vec<At<ModuleCall>>,
+    pub remote_states: Vec<At<RemoteState>>,
+    pub names_provider: bool,
+    /// Positions of `archive_file` data sources.
+    pub archive_files: Vec<(String, u32)>,
+    /// Whether any file is not an override; the tool sees no configuration without one.
+    pub has_base_file: bool,
+    /// Mistakes in the files, and a second backend.
+    pub warnings: Vec<Warning>,
+}
+
+/// A name that the tool reads as configuration.
+pub fn is_terraform_file(path: &str) -> bool {
+    let name = file_name(path);
+    (name.ends_with(".tf") || name.ends_with(".tf.json")) && !name.starts_with('.') && !name.ends_with('~')
+}
+
+/// A name of variable or backend values.
+pub fn is_input_file(path: &str) -> bool {
+    [".tfvars", ".tfvars.json", ".tfbackend"].iter().any(|ending| path.ends_with(ending))
+}
+
+fn is_override(path: &str) -> bool {
+    let name = file_name(path);
+    let stem = name.strip_suffix(".tf.json").or_else(|| name.strip_suffix(".tf")).unwrap_or(name);
+    stem == "override" || stem.ends_with("_override")
+}
+
+/// Merges the files of one directory, given in name order.
+pub fn merge<'a>(files: impl Iterator<Item = (&'a str, &'a TerraformFile)>) -> Directory {
+    let (overrides, base): (Vec<_>, Vec<_>) = files.partition(|(path, _)| is_override(path));
+    let mut directory = Directory { has_base_file: !base.is_empty(), ..Directory::default() };
+    for (path, file) in &base {
+        directory.add_common(path, file);
+        directory.add_backends(path, file);
+        let at = |it: &ModuleCall| At { file: (*path).to_owned(), it: it.clone() };
+        directory.modules.extend(file.modules.iter().map(at));
+        let at = |it: &RemoteState| At { file: (*path).to_owned(), it: it.clone() };
+        directory.remote_states.extend(file.remote_states.iter().map(at));
+    }
+    for (path, file) in &overrides {
+        directory.add_common(path, file);
+        // The last backend of an override replaces whatever stood before.
+        if let Some(block) = file.backends.last() {
+            directory.backend = Some(At { file: (*path).to_owned(), it: block.clone() });
+        }
+        file.modules.iter().for_each(|call| directory.override_module(path, call));
+        file.remote_states.iter().for_each(|block| directory.override_remote_state(path, block));
+    }
+    directory
+}
+
+impl Directory {
+    fn add_common(&mut self, path: &str, file: &TerraformFile) {
+        self.names_provider |= file.names_provider;
+        self.archive_files.extend(file.archive_file_lines.iter().map(|line| (path.to_owned(), *line)));
+        self.warnings.extend(file.warnings.iter().cloned());
+    }
+
+    fn add_backends(&mut self, path: &str, file: &TerraformFile) {
+        for block in &file.backends {
+            match &self.backend {
+                None => self.backend = Some(At { file: path.to_owned(), it: block.clone() }),
+                Some(first) => {
+                    let message = format!("second backend block; the one at {}:{} counts", first.file, first.it.line);
+                    self.warnings.push(Warning::new("backend_second", message).at(path, block.line));
+                }
+            }
+        }
+    }
+
+    fn override_module(&mut self, path: &str, call: &ModuleCall) {
+        match self.modules.iter_mut().find(|base| base.it.name == call.name) {
+            None => self.modules.push(At { file: path.to_owned(), it: call.clone() }),
+            Some(base) => {
+                // A position belongs to the source, so it moves with it.
+                if call.source.is_some() {
+                    base.file = path.to_owned();
+                    base.it.line = call.line;
+                    base.it.source.clone_from(&call.source);
+                }
+                if call.version.is_some() {
+                    base.it.version.clone_from(&call.version);
+                }
+            }
+        }
+    }
+
+    fn override_remote_state(&mut self, path: &str, block: &RemoteState) {
+        match self.remote_states.iter_mut().find(|base| base.it.name == block.name) {
+            None => self.remote_states.push(At { file: path.to_owned(), it: block.clone() }),
+            Some(base) => {
+                for (mine, theirs) in [
+                    (&mut base.it.backend, &block.backend),
+                    (&mut base.it.workspace, &block.workspace),
+                    (&mut base.it.config, &block.config),
+                ] {
+                    if theirs.is_some() {
+                        mine.clone_from(theirs);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The checkout as the scan sees it: names first, contents on demand.
+//!
+//! The core does no I/O; whoever walks a directory or a git tree implements [`Files`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::ids::normalise_path;
+
+/// A checkout or a commit. Paths are relative to the repository root and separated by `/`.
+pub trait Files {
+    /// Every file, in any order. The walker may leave out `.git`, `.terraform` and `node_modules`.
+    fn list(&self) -> Vec<Entry>;
+
+    /// The content, or the reason in a few words. A link is read through to its target.
+    fn read(&self, path: &str) -> Result<Vec<u8>, String>;
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    pub path: String,
+    pub kind: EntryKind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EntryKind {
+    File,
+    /// A symbolic link whose end lies inside the checkout, with that end.
+    FileLink {
+        target: String,
+    },
+    DirectoryLink {
+        target: String,
+    },
+    /// A symbolic link that leaves the checkout, dangles or loops; never followed.
+    BadLink {
+        reason: String,
+    },
+    /// Another repository mounted here; never descended into.
+    Submodule,
+}
+
+/// Files held in memory: for tests, and for a git tree that was read in one go.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MemoryFiles {
+    files: BTreeMap<String, Vec<u8>>,
+    others: BTreeMap<String, EntryKind>,
+}
+
+impl MemoryFiles {
+    pub fn with(mut self, path: &str, content: impl Into<Vec<u8>>) -> Self {
+        self.insert(path, content);
+        self
+    }
+
+    pub fn insert(&mut self, path: &str, content: impl Into<Vec<u8>>) {
+        self.files.insert(path.to_owned(), content.into());
+    }
+
+    pub fn remove(&mut self, path: &str) {
+        self.files.remove(path);
+    }
+
+    /// A link or a submodule.
+    pub fn with_entry(mut self, path: &str, kind: EntryKind) -> Self {
+        self.others.insert(path.to_owned(), kind);
+        self
+    }
+}
+
+impl Files for MemoryFiles {
+    fn list(&self) -> Vec<Entry> {
+        let files = self.files.keys().map(|path| Entry { path: path.clone(), kind: EntryKind::File });
+        let others = self.others.iter().map(|(path, kind)| Entry { path: path.clone(), kind: kind.clone() });
+        files.chain(others).collect()
+    }
+
+    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        let path = match self.others.get(path) {
+            Some(EntryKind::FileLink { target }) => target,
+            Some(EntryKind::BadLink { reason }) => return Err(reason.clone()),
+            _ => path,
+        };
+        self.files.get(path).cloned().ok_or_else(|| "no such file".to_owned())
+    }
+}
+
+/// Changed paths together with the file links whose target is among them.
+/// Git reports a change at the target only, but the directory that holds the link changes with it.
+pub fn with_links(entries: &[Entry], changed_paths: &[String]) -> Vec<String> {
+    let changed: BTreeSet<&str> = changed_paths.iter().map(String::as_str).collect();
+    let mut paths: BTreeSet<&str> = changed.clone();
+    for entry in entries {
+        if let EntryKind::FileLink { target } = &entry.kind
+            && changed.contains(target.as_str())
+        {
+            paths.insert(&entry.path);
+        }
+    }
+    paths.into_iter().map(str::to_owned).collect()
+}
+
+/// The names of a checkout in the order that questions about them need.
+#[derive(Debug, Default)]
+pub struct Tree {
+    kinds: BTreeMap<String, EntryKind>,
+    directories: BTreeSet<String>,
+}
+
+/// Links followed for one path; Linux allows as many.
+const LINKS_MAX: usize = 40;
+
+impl Tree {
+    pub fn new(entries: Vec<Entry>) -> Self {
+        let mut tree = Self::default();
+        for entry in entries {
+            // A directory that several files share is already there with all its parents.
+            for parent in ancestors(&entry.path) {
+                if !tree.directories.insert(parent.to_owned()) {
+                    break;
+                }
+            }
+            tree.kinds.insert(entry.path, entry.kind);
+        }
+        tree.directories.insert(String::new());
+        tree
+    }
+
+    /// What the scan walks, in order. Skipped directories hold files too, but only a reference leads to them.
+    pub fn walk(&self) -> impl Iterator<Item = (&str, &EntryKind)> {
+        self.kinds.iter().filter(|(path, _)| !is_skipped(path)).map(|(path, kind)| (path.as_str(), kind))
+    }
+
+    pub fn kind(&self, path: &str) -> Option<&EntryKind> {
+        self.kinds.get(path)
+    }
+
+    pub fn is_directory(&self, path: &str) -> bool {
+        self.directories.contains(path)
+    }
+
+    /// Names of all files below a directory, relative to it.
+    pub fn below<'a>(&'a self, directory: &'a str) -> impl Iterator<Item = &'a str> {
+        let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
+        let length = prefix.len();
+        let first = prefix.clone();
+        self.kinds
+            .range(first..)
+            .take_while(move |(path, _)| path.starts_with(&prefix))
+            .map(move |(path, _)| &path[length..])
+    }
+
+    /// The directory that a path stands for once links are followed, as the tool records it.
+    pub fn real_directory(&self, path: &str) -> Option<String> {
+        let mut path = path.to_owned();
+        for _ in 0..LINKS_MAX {
+            let link = ancestors_and_self(&path).find_map(|prefix| match self.kinds.get(prefix) {
+                Some(EntryKind::DirectoryLink { target }) => Some((prefix.len(), target)),
+                _ => None,
+            });
+            match link {
+                None => return self.is_directory(&path).then_some(path),
+                Some((length, target)) => path = normalise_path(&format!("{target}/{}", &path[length..])),
+            }
+        }
+        None
+    }
+
+    /// The submodule that holds a path.
+    pub fn submodule_of<'p>(&self, path: &'p str) -> Option<&'p str> {
+        ancestors_and_self(path).find(|prefix| matches!(self.kinds.get(*prefix), Some(EntryKind::Submodule)))
+    }
+}
+
+/// Directories that are never descended into: tool caches, and whatever hides behind a dot.
+/// `.stackorder` and `.github` hold no stacks either, and are not read by the scan.
+fn is_skipped(path: &str) -> bool {
+    let mut segments = path.split('/').rev();
+    segments.next();
+    segments.any(|segment| segment == "node_modules" || segment.starts_with('.'))
+}
+
+/// The directory of a path and those above it, deepest first, the root (empty) last.
+pub fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(path);
+    std::iter::from_fn(move || {
+        let path = rest.take()?;
+        if path.is_empty() {
+            return None;
+        }
+        let parent = path.rfind('/').map_or("", |slash| &path[..slash]);
+        rest = Some(parent);
+        Some(parent)
+    })
+}
+
+fn ancestors_and_self(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::once(path).chain(ancestors(path))
+}
+
+pub fn parent(path: &str) -> &str {
+    path.rfind('/').map_or("", |slash| &path[..slash])
+}
+
+pub fn file_name(path: &str) -> &str {
+    path.rfind('/').map_or(path, |slash| &path[slash + 1..])
+}
+
+/// `directory/relative`, cleaned; `None` when it leaves the repository.
+pub fn join(directory: &str, relative: &str) -> Option<String> {
+    let joined = normalise_path(&format!("{directory}/{relative}"));
+    let leaves = joined == ".." || joined.starts_with("../");
+    (!leaves).then_some(joined)
+}

@@ -1,0 +1,473 @@
+//! Cuts HCL text into attributes and blocks, whatever stands in it (spec 11 §2.1).
+//!
+//! An HCL library gives no tree for a file with one mistake, so this reader only finds where things begin and end.
+//! It knows strings, templates, heredocs and comments, and nothing of expressions: their text goes to
+//! [`super::value`], and only where somebody wants the value.
+//! It is linear in the text, never recurses, and always gives an answer: what never closes ends with the text.
+
+use std::borrow::Cow;
+
+/// What stands in a file or in the body of a block, in the order of the text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Body<'t> {
+    pub attributes: Vec<Attribute<'t>>,
+    pub blocks: Vec<Block<'t>>,
+    /// What was wrong, in the order of the text, at most [`PROBLEMS_MAX`].
+    pub problems: Vec<Problem>,
+}
+
+impl<'t> Body<'t> {
+    pub fn attribute(&self, name: &str) -> Option<&Attribute<'t>> {
+        self.attributes.iter().find(|attribute| attribute.name == name)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attribute<'t> {
+    pub name: &'t str,
+    /// Of the name; the value begins on the same line.
+    pub line: u32,
+    /// The expression as written, without the blanks and comments around it.
+    pub value: &'t str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block<'t> {
+    pub kind: &'t str,
+    pub labels: Vec<Cow<'t, str>>,
+    pub line: u32,
+    /// The text between the braces, for another call of [`split`] with `body_line`.
+    pub body: &'t str,
+    pub body_line: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    pub line: u32,
+    pub summary: String,
+}
+
+/// The first mistake is worth reading, what follows is mostly its echo.
+pub const PROBLEMS_MAX: usize = 3;
+
+/// Most brackets, strings and templates open at once. Terraform itself takes a few hundred.
+pub const DEPTH_MAX: usize = 1_000;
+
+/// Cuts `text`, whose first line has the number `line` in its file.
+pub fn split(text: &str, line: u32) -> Body<'_> {
+    let mut reader = Reader::new(text, line);
+    let mut body = Body::default();
+    loop {
+        reader.skip_blank();
+        let Some(byte) = reader.peek() else { break };
+        if is_name_byte(byte) && !byte.is_ascii_digit() && byte != b'-' {
+            reader.item(&mut body);
+        } else {
+            reader.problem("expected an argument or a block");
+            reader.skip_line();
+        }
+    }
+    body.problems = reader.problems;
+    body
+}
+
+/// The entries of an object constructor, as (key, line, value) texts; `None` for a `for` expression or other text.
+pub fn object_entries(text: &str, line: u32) -> Option<Vec<(&str, u32, &str)>> {
+    let inner = text.strip_prefix('{')?.strip_suffix('}')?;
+    let mut reader = Reader::new(inner, line);
+    let mut entries = Vec::new();
+    loop {
+        reader.skip_blank();
+        match reader.peek() {
+            None => return Some(entries),
+            Some(b',') => {
+                reader.bump();
+                continue;
+            }
+            Some(_) => {}
+        }
+        let key_line = reader.line;
+        let key = reader.expression(Until::Assignment);
+        if !matches!(reader.peek(), Some(b'=' | b':')) {
+            return None;
+        }
+        reader.bump();
+        reader.skip_blank();
+        let value = reader.expression(Until::EntryEnd);
+        entries.push((key, key_line, value));
+    }
+}
+
+/// Where an expression ends, seen from outside all brackets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// At a newline: an argument of a body.
+    LineEnd,
+    /// At a newline or comma: a value of an object.
+    EntryEnd,
+    /// At `=` or `:`: a key of an object.
+    Assignment,
+    /// At the brace that closes a block.
+    BlockEnd,
+}
+
+/// What is open inside an expression.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Open<'t> {
+    Brace,
+    Bracket,
+    Paren,
+    /// `${` or `%{` inside a string or heredoc.
+    Template,
+    Quote,
+    Heredoc {
+        marker: &'t str,
+        line: u32,
+    },
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    bytes: &'t [u8],
+    at: usize,
+    line: u32,
+    problems: Vec<Problem>,
+}
+
+impl<'t> Reader<'t> {
+    fn new(text: &'t str, line: u32) -> Self {
+        Self { text, bytes: text.as_bytes(), at: 0, line, problems: Vec::new() }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn rest(&self) -> &'t [u8] {
+        &self.bytes[self.at..]
+    }
+
+    fn bump(&mut self) {
+        if self.peek() == Some(b'\n') {
+            self.line += 1;
+        }
+        self.at = (self.at + 1).min(self.bytes.len());
+    }
+
+    fn problem(&mut self, summary: &str) {
+        self.problem_at(self.line, summary);
+    }
+
+    fn problem_at(&mut self, line: u32, summary: &str) {
+        if self.problems.len() < PROBLEMS_MAX && self.problems.last().is_none_or(|last| last.line != line) {
+            self.problems.push(Problem { line, summary: summary.to_owned() });
+        }
+    }
+
+    /// The text between two positions that this reader stopped at; both stand before or after an ASCII byte.
+    fn slice(&self, from: usize, to: usize) -> &'t str {
+        self.text.get(from..to).unwrap_or_default()
+    }
+
+    /// One argument or block; the reader stands at its name.
+    fn item(&mut self, body: &mut Body<'t>) {
+        let (name, line) = (self.name(), self.line);
+        self.skip_inline_blank();
+        if self.peek() == Some(b'=') && self.bytes.get(self.at + 1) != Some(&b'=') {
+            self.bump();
+            self.skip_inline_blank();
+            let value = self.expression(Until::LineEnd);
+            if value.is_empty() {
+                self.problem_at(line, &format!("argument {name:?} has no value"));
+            }
+            body.attributes.push(Attribute { name, line, value });
+            if matches!(self.peek(), Some(b'}')) {
+                self.problem("a brace closes nothing");
+                self.bump();
+            }
+            return;
+        }
+        let mut labels = Vec::new();
+        loop {
+            self.skip_inline_blank();
+            match self.peek() {
+                Some(b'{') => break,
+                Some(b'"') => labels.push(self.label()),
+                Some(byte) if is_name_byte(byte) => labels.push(Cow::Borrowed(self.name())),
+                _ => {
+                    self.problem_at(line, &format!("{name:?} is neither an argument nor a block"));
+                    self.skip_line();
+                    return;
+                }
+            }
+        }
+        self.bump();
+        let (start, body_line) = (self.at, self.line);
+        self.run(Until::BlockEnd);
+        let end = self.at;
+        if self.peek() == Some(b'}') {
+            self.bump();
+        } else {
+            self.problem_at(line, &format!("block {name:?} is never closed"));
+        }
+        body.blocks.push(Block { kind: name, labels, line, body: self.slice(start, end), body_line });
+    }
+
+    fn name(&mut self) -> &'t str {
+        let start = self.at;
+        while self.peek().is_some_and(is_name_byte) {
+            self.at += 1;
+        }
+        self.slice(start, self.at)
+    }
+
+    /// A quoted label; the reader stands at its quote.
+    fn label(&mut self) -> Cow<'t, str> {
+        self.at += 1;
+        let start = self.at;
+        let mut escaped = false;
+        while let Some(byte) = self.peek() {
+            match byte {
+                b'"' | b'\n' => break,
+                b'\\' => {
+                    escaped = true;
+                    self.at += 1;
+                    if self.peek().is_some_and(|next| next != b'\n') {
+                        self.at += 1;
+                    }
+                }
+                _ => self.at += 1,
+            }
+        }
+        let label = self.slice(start, self.at);
+        if self.peek() == Some(b'"') {
+            self.at += 1;
+        } else {
+            self.problem("a label is never closed");
+        }
+        if escaped { Cow::Owned(label.replace("\\\"", "\"").replace("\\\\", "\\")) } else { Cow::Borrowed(label) }
+    }
+
+    /// Text up to where `until` says, trimmed of blanks and comments at its end.
+    fn expression(&mut self, until: Until) -> &'t str {
+        let start = self.at;
+        let end = self.run(until);
+        self.slice(start, end.max(start))
+    }
+
+    fn skip_line(&mut self) {
+        let before = self.at;
+        self.run(Until::LineEnd);
+        if self.at == before {
+            self.bump();
+        }
+    }
+
+    fn skip_inline_blank(&mut self) {
+        loop {
+            match self.rest() {
+                [b' ' | b'\t' | b'\r', ..] => self.at += 1,
+                [b'/', b'*', ..] => self.block_comment(),
+                _ => return,
+            }
+        }
+    }
+
+    fn skip_blank(&mut self) {
+        loop {
+            match self.rest() {
+                [b' ' | b'\t' | b'\r', ..] => self.at += 1,
+                [b'\n', ..] => self.bump(),
+                [b'#', ..] | [b'/', b'/', ..] => self.line_comment(),
+                [b'/', b'*', ..] => self.block_comment(),
+                _ => return,
+            }
+        }
+    }
+
+    fn line_comment(&mut self) {
+        while self.peek().is_some_and(|byte| byte != b'\n') {
+            self.at += 1;
+        }
+    }
+
+    fn block_comment(&mut self) {
+        let line = self.line;
+        self.at += 2;
+        loop {
+            match self.rest() {
+                [] => return self.problem_at(line, "a comment is never closed"),
+                [b'*', b'/', ..] => {
+                    self.at += 2;
+                    return;
+                }
+                _ => self.bump(),
+            }
+        }
+    }
+
+    /// Moves to where `until` says and returns the end of the last byte that was neither blank nor comment.
+    fn run(&mut self, until: Until) -> usize {
+        let mut open: Vec<Open<'t>> = Vec::new();
+        let mut end = self.at;
+        while let Some(byte) = self.peek() {
+            match open.last().copied() {
+                Some(Open::Quote) => self.in_quote(byte, &mut open),
+                Some(Open::Heredoc { marker, .. }) => self.in_heredoc(marker, &mut open),
+                inside => {
+                    if inside.is_none() && self.ends_here(byte, until) {
+                        return end;
+                    }
+                    match (byte, self.rest().get(1)) {
+                        (b' ' | b'\t' | b'\r' | b'\n', _) => {
+                            self.bump();
+                            continue;
+                        }
+                        (b'#', _) | (b'/', Some(b'/')) => {
+                            self.line_comment();
+                            continue;
+                        }
+                        (b'/', Some(b'*')) => {
+                            self.block_comment();
+                            continue;
+                        }
+                        _ => {}
+                    }
+                    if !self.in_code(byte, &mut open) {
+                        return end;
+                    }
+                }
+            }
+            end = self.at;
+            if open.len() > DEPTH_MAX {
+                self.problem("nested too deeply");
+                self.at = self.bytes.len();
+                return end;
+            }
+        }
+        match open.last() {
+            Some(Open::Heredoc { line, marker }) => {
+                self.problem_at(*line, &format!("heredoc {marker:?} is never closed: its marker must stand alone"));
+            }
+            Some(_) if until != Until::BlockEnd => self.problem("a bracket or string is never closed"),
+            _ => {}
+        }
+        end
+    }
+
+    fn ends_here(&self, byte: u8, until: Until) -> bool {
+        match until {
+            Until::BlockEnd => byte == b'}',
+            Until::LineEnd => matches!(byte, b'\n' | b'}'),
+            Until::EntryEnd => matches!(byte, b'\n' | b',' | b'}'),
+            Until::Assignment => {
+                byte == b':' || byte == b'\n' || byte == b',' || (byte == b'=' && self.rest().get(1) != Some(&b'='))
+            }
+        }
+    }
+
+    /// One byte outside strings; false when a closing brace ends the whole expression.
+    fn in_code(&mut self, byte: u8, open: &mut Vec<Open<'t>>) -> bool {
+        match byte {
+            b'"' => open.push(Open::Quote),
+            b'{' => open.push(Open::Brace),
+            b'[' => open.push(Open::Bracket),
+            b'(' => open.push(Open::Paren),
+            b'<' => {
+                if let Some(marker) = self.heredoc_marker() {
+                    open.push(Open::Heredoc { marker, line: self.line });
+                    self.line_comment();
+                    self.bump();
+                    return true;
+                }
+            }
+            b'}' => {
+                while let Some(top) = open.pop() {
+                    if matches!(top, Open::Brace | Open::Template) {
+                        self.at += 1;
+                        return true;
+                    }
+                    self.problem("a bracket is closed by a brace");
+                }
+                return false;
+            }
+            b']' | b')' => {
+                let opening = if byte == b']' { Open::Bracket } else { Open::Paren };
+                if open.last() == Some(&opening) {
+                    open.pop();
+                } else {
+                    self.problem("a bracket closes nothing");
+                }
+            }
+            _ => {}
+        }
+        self.at += 1;
+        true
+    }
+
+    /// `<<NAME` or `<<-NAME` and then the end of the line; the reader stands at the first `<`.
+    fn heredoc_marker(&self) -> Option<&'t str> {
+        let after = self.slice(self.at, self.bytes.len()).strip_prefix("<<")?;
+        let after = after.strip_prefix('-').unwrap_or(after);
+        let length = after.bytes().position(|byte| !is_name_byte(byte)).unwrap_or(after.len());
+        let (marker, tail) = after.split_at(length);
+        let ends = tail.starts_with('\n') || tail.starts_with("\r\n");
+        (ends && !marker.is_empty()).then_some(marker)
+    }
+
+    fn in_quote(&mut self, byte: u8, open: &mut Vec<Open<'t>>) {
+        match self.rest() {
+            [b'\\', next, ..] if *next != b'\n' => self.at += 2,
+            [b'$', b'$', b'{', ..] | [b'%', b'%', b'{', ..] => self.at += 3,
+            [b'$' | b'%', b'{', ..] => {
+                open.push(Open::Template);
+                self.at += 2;
+            }
+            _ if byte == b'"' => {
+                open.pop();
+                self.at += 1;
+            }
+            // A quoted string ends on its line, so a forgotten quote costs no more than that.
+            _ if byte == b'\n' => {
+                open.pop();
+                self.problem("a string is never closed");
+            }
+            _ => self.at += 1,
+        }
+    }
+
+    /// From inside a line of a heredoc to the next line, template or end.
+    fn in_heredoc(&mut self, marker: &str, open: &mut Vec<Open<'t>>) {
+        let at_line_start = self.at == 0 || self.bytes[self.at - 1] == b'\n';
+        if at_line_start {
+            let rest = self.rest();
+            let length = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+            if rest[..length].trim_ascii() == marker.as_bytes() {
+                self.at += length;
+                // A carriage return belongs to the end of the line, not to the value.
+                open.pop();
+                return;
+            }
+        }
+        while self.at < self.bytes.len() {
+            match self.rest() {
+                [b'\n', ..] => return self.bump(),
+                [b'$', b'$', b'{', ..] | [b'%', b'%', b'{', ..] => self.at += 3,
+                [b'$' | b'%', b'{', ..] => {
+                    open.push(Open::Template);
+                    self.at += 2;
+                    return;
+                }
+                _ => self.at += 1,
+            }
+        }
+    }
+}
+
+/// Letters of any alphabet count: every byte beyond ASCII may stand in a name.
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-' || byte >= 0x80
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! Reads each file of a checkout at most once, and remembers what the graph and the tree hash need of it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use sha2::{Digest, Sha256};
+
+use super::directory::{Directory, is_input_file, is_terraform_file, merge};
+use super::files::{EntryKind, Files, Tree, file_name, parent};
+use super::terraform_file::{self, TerraformFile};
+use crate::graph::model::Warning;
+use crate::ids::hex;
+
+/// A checkout while it is scanned.
+pub(super) struct Reader<'f> {
+    files: &'f dyn Files,
+    pub tree: Tree,
+    terraform: BTreeMap<String, Rc<TerraformFile>>,
+    /// Terraform files by directory, in name order.
+    by_directory: BTreeMap<String, Vec<String>>,
+    /// Of every file that was read: hex SHA-256, empty for one that could not be.
+    digests: RefCell<BTreeMap<String, String>>,
+    pub warnings: Vec<Warning>,
+}
+
+impl<'f> Reader<'f> {
+    /// Lists the checkout and reads what belongs to every scan: Terraform, input and configuration files.
+    pub fn open(files: &'f dyn Files) -> Self {
+        let mut reader = Self {
+            files,
+            tree: Tree::new(files.list()),
+            terraform: BTreeMap::new(),
+            by_directory: BTreeMap::new(),
+            digests: RefCell::default(),
+            warnings: Vec::new(),
+        };
+        let walked: Vec<String> = reader.tree.walk().map(|(path, _)| path.to_owned()).collect();
+        for path in walked {
+            if is_terraform_file(&path) {
+                reader.read_terraform(&path);
+            } else if is_input_file(&path) || is_config_file(&path) {
+                // Content and mistakes are looked at where the file is used; here it only counts for the hash.
+                drop(reader.read(&path));
+            }
+        }
+        reader
+    }
+
+    /// The bytes of a file that something refers to.
+    pub fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        let read = match self.tree.kind(path) {
+            Some(EntryKind::File | EntryKind::FileLink { .. }) => self.files.read(path),
+            Some(EntryKind::BadLink { reason }) => Err(reason.clone()),
+            Some(EntryKind::DirectoryLink { .. } | EntryKind::Submodule) => Err("it is not a file".to_owned()),
+            None if self.tree.is_directory(path) => Err("it is a directory".to_owned()),
+            None => Err("no such file".to_owned()),
+        };
+        let digest = read.as_ref().map_or(String::new(), |bytes| hex(&Sha256::digest(bytes)));
+        self.digests.borrow_mut().insert(path.to_owned(), digest);
+        read
+    }
+
+    /// Reads a file for the hash alone, where it exists.
+    pub fn note(&self, path: &str) {
+        if self.tree.kind(path).is_some() && !self.digests.borrow().contains_key(path) {
+            drop(self.read(path));
+        }
+    }
+
+    fn read_terraform(&mut self, path: &str) {
+        match self.read(path) {
+            Ok(bytes) => {
+                let file = terraform_file::read(path, &bytes);
+                self.terraform.insert(path.to_owned(), Rc::new(file));
+                self.by_directory.entry(parent(path).to_owned()).or_default().push(path.to_owned());
+            }
+            Err(reason) => self.warnings.push(Warning::new("file_unreadable", reason).in_file(path)),
+        }
+    }
+
+    /// Reads a directory that the walk leaves out, because a module call leads there.
+    pub fn enter(&mut self, directory: &str) {
+        if self.by_directory.contains_key(directory) {
+            return;
+        }
+        let names = self.tree.below(directory).filter(|name| !name.contains('/') && is_terraform_file(name));
+        let paths: Vec<String> = names
+            .map(|name| if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") })
+            .collect();
+        for path in paths.iter().filter(|path| !self.digests.borrow().contains_key(*path)).collect::<Vec<_>>() {
+            self.read_terraform(path);
+        }
+    }
+
+    /// Directories that hold a Terraform file, in order.
+    pub fn terraform_directories(&self) -> impl Iterator<Item = &str> {
+        self.by_directory.keys().map(String::as_str)
+    }
+
+    /// What the Terraform files of a directory say together.
+    pub fn directory(&self, directory: &str) -> Directory {
+        let paths = self.by_directory.get(directory).into_iter().flatten();
+        merge(paths.filter_map(|path| self.terraform.get(path).map(|file| (path.as_str(), &**file))))
+    }
+
+    /// The tree hash of everything read so far (spec 11 §8).
+    pub fn tree_hash(&self) -> String {
+        let mut hash = Sha256::new();
+        for (path, digest) in self.digests.borrow().iter() {
+            hash.update(path.as_bytes());
+            hash.update([0]);
+            hash.update(digest.as_bytes());
+            hash.update(b"\n");
+        }
+        hex(&hash.finalize())
+    }
+}
+
+fn is_config_file(path: &str) -> bool {
+    matches!(file_name(path), "stackorder.yaml" | ".stackorder.yaml")
+}

@@ -1,0 +1,281 @@
+//! Which directories are stacks, and the stacks they hold, one for each instance (spec 11 §3–§5).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::directory::Directory;
+use super::files::join;
+use super::reader::Reader;
+use super::{Globs, ScanError, backend, modules, terraform_file, warning_in, watch_paths};
+use crate::config::effective::{Effective, Instance, effective, instances};
+use crate::config::model::{RepoConfig, StackConfig};
+use crate::config::parse::parse_stack_config;
+use crate::config::stack_file;
+use crate::graph::model::{Backend, Stack, Warning};
+use crate::ids::normalise_path;
+
+/// A stack with what its edges are made of.
+pub(super) struct Built {
+    pub stack: Stack,
+    /// As rendered, not yet resolved.
+    pub depends_on: Vec<String>,
+    pub ignore_inferred: Vec<String>,
+}
+
+#[derive(Default)]
+pub(super) struct Stacks {
+    pub stacks: Vec<Built>,
+    pub warnings: Vec<Warning>,
+}
+
+/// The stack directories with what their files say.
+pub(super) fn find(
+    reader: &Reader<'_>,
+    config: &RepoConfig,
+    globs: &Globs,
+) -> (BTreeMap<String, Directory>, Vec<Warning>) {
+    let mut warnings = Vec::new();
+    let mut included = BTreeSet::new();
+    for entry in &config.stacks.include {
+        let path = normalise_path(entry);
+        if globs.exclude.matches(&path) {
+            let message = format!("stacks.include: {entry:?} is excluded by stacks.exclude");
+            warnings.push(Warning::new("include_excluded", message));
+        } else if !reader.tree.is_directory(&path) {
+            let message = format!("stacks.include: {entry:?} is not a directory; it is ignored");
+            warnings.push(Warning::new("include_missing", message));
+        } else {
+            included.insert(path);
+        }
+    }
+    let discovered = reader.terraform_directories().filter(|path| {
+        !globs.exclude.matches(path) && globs.discover.matches(path) && !modules::is_under(&globs.modules, path)
+    });
+    let candidates: BTreeSet<String> = discovered.map(str::to_owned).chain(included.iter().cloned()).collect();
+    let mut stacks = BTreeMap::new();
+    for path in candidates {
+        let directory = reader.directory(&path);
+        warnings.extend(directory.warnings.iter().cloned());
+        match judge(&path, &directory, included.contains(&path)) {
+            Verdict::Stack(more) => {
+                warnings.extend(more);
+                stacks.insert(path, directory);
+            }
+            Verdict::NoStack(more) => warnings.extend(more),
+        }
+    }
+    (stacks, warnings)
+}
+
+enum Verdict {
+    Stack(Option<Warning>),
+    NoStack(Option<Warning>),
+}
+
+fn judge(path: &str, directory: &Directory, included: bool) -> Verdict {
+    let backend = directory.backend.as_ref().map(|block| block.it.kind.as_str());
+    if path.is_empty() {
+        let warned = included || (backend == Some("s3") && directory.has_base_file);
+        return Verdict::NoStack(warned.then(|| {
+            warning_in("root_is_stack", ".", "the repository root cannot be a stack; move its files into a directory")
+        }));
+    }
+    match (backend, included) {
+        (Some("s3"), _) if directory.has_base_file => Verdict::Stack(None),
+        (_, true) => {
+            let why =
+                if directory.has_base_file { "it has no s3 backend" } else { "it has only override files or none" };
+            let message = format!("{path} is included as a stack, but {why}");
+            Verdict::Stack(Some(warning_in("include_without_backend", path, message)))
+        }
+        (Some(kind), false) if kind != "s3" => {
+            let message = format!("{path} is not a stack: its backend is {kind:?}, not s3");
+            Verdict::NoStack(Some(warning_in("backend_other", path, message)))
+        }
+        (Some(_) | None, false) => Verdict::NoStack(None),
+    }
+}
+
+/// The stacks of all directories, sorted by key. All problems of all files come back together.
+pub(super) fn build(
+    reader: &Reader<'_>,
+    config: &RepoConfig,
+    directories: &BTreeMap<String, Directory>,
+) -> Result<Stacks, Vec<ScanError>> {
+    let mut builder = Builder { reader, config, directories, found: Stacks::default(), errors: Vec::new() };
+    for (path, directory) in directories {
+        if let Err(errors) = builder.directory(path, directory) {
+            builder.errors.extend(errors);
+        }
+    }
+    if !builder.errors.is_empty() {
+        builder.errors.sort();
+        builder.errors.dedup();
+        return Err(builder.errors);
+    }
+    let mut found = builder.found;
+    found.stacks.sort_by(|a, b| a.stack.key.cmp(&b.stack.key));
+    found.warnings.extend(shared_states(&found.stacks));
+    Ok(found)
+}
+
+struct Builder<'a, 'f> {
+    reader: &'a Reader<'f>,
+    config: &'a RepoConfig,
+    directories: &'a BTreeMap<String, Directory>,
+    found: Stacks,
+    errors: Vec<ScanError>,
+}
+
+fn problems(problems: Vec<crate::config::problem::Problem>) -> Vec<ScanError> {
+    problems.into_iter().map(ScanError::Configuration).collect()
+}
+
+impl Builder<'_, '_> {
+    fn directory(&mut self, path: &str, directory: &Directory) -> Result<(), Vec<ScanError>> {
+        let own = self.stack_config(path)?;
+        let below: Vec<String> = self.reader.tree.below(path).map(str::to_owned).collect();
+        let set = instances(self.config, own.as_ref(), path, &below).map_err(problems)?;
+        self.found.warnings.extend(set.warnings);
+        let from_block = directory.backend.as_ref().filter(|block| block.it.kind == "s3").map(backend::from_block);
+        let base = from_block.map(|(base, warnings)| {
+            self.found.warnings.extend(warnings);
+            base
+        });
+        self.reader.note(&format!("{path}/.terraform.lock.hcl"));
+        for instance in &set.instances {
+            match effective(self.config, own.as_ref(), path, instance) {
+                Ok(settings) => self.stack(path, directory, own.as_ref(), instance, settings, base.clone()),
+                Err(found) => self.errors.extend(problems(found)),
+            }
+        }
+        Ok(())
+    }
+
+    fn stack_config(&self, path: &str) -> Result<Option<StackConfig>, Vec<ScanError>> {
+        let file = stack_file(path);
+        if self.reader.tree.kind(&file).is_none() {
+            return Ok(None);
+        }
+        match self.reader.read(&file) {
+            Ok(bytes) => parse_stack_config(&file, &bytes).map(Some).map_err(problems),
+            Err(reason) => Err(vec![ScanError::Unreadable { file, reason }]),
+        }
+    }
+
+    fn stack(
+        &mut self,
+        path: &str,
+        directory: &Directory,
+        own: Option<&StackConfig>,
+        instance: &Instance,
+        settings: Effective,
+        mut backend: Option<Backend>,
+    ) {
+        let key = if instance.name.is_empty() { path.to_owned() } else { format!("{path}:{}", instance.name) };
+        let mut inputs = BTreeSet::new();
+        for entry in &settings.backend_config {
+            match entry.split_once('=') {
+                Some((name, value)) => {
+                    let warning =
+                        backend.as_mut().and_then(|backend| backend::overlay_value(backend, name.trim(), value, &key));
+                    self.found.warnings.extend(warning);
+                }
+                None => match self.backend_file(entry, &mut backend) {
+                    Ok(file) => drop(inputs.insert(file)),
+                    Err(reason) => {
+                        let (stack, file) = (key.clone(), entry.clone());
+                        self.errors.push(ScanError::BackendFile { stack, file, reason });
+                    }
+                },
+            }
+        }
+        for entry in &settings.var_files {
+            inputs.extend(self.var_file(path, entry, &key));
+        }
+        let warnings = self.planning_warnings(path, directory, &key);
+        let stack = Stack {
+            path: path.to_owned(),
+            instance: instance.name.clone(),
+            workspace: settings.workspace,
+            repo: String::new(),
+            backend,
+            environment: settings.environment.name,
+            tool: Some(settings.tool),
+            tool_version: settings.tool_version,
+            plan_output: Some(settings.plan_output),
+            config: own.cloned(),
+            external: false,
+            watch_paths: watch_paths::watch_paths(path, &inputs, self.directories),
+            warnings,
+            key,
+        };
+        let (depends_on, ignore_inferred) = (settings.depends_on, settings.ignore_inferred);
+        self.found.stacks.push(Built { stack, depends_on, ignore_inferred });
+    }
+
+    /// Lays a backend file over the backend; the repository relative path, or why it cannot be used.
+    fn backend_file(&mut self, entry: &str, backend: &mut Option<Backend>) -> Result<String, String> {
+        let file = join("", entry).ok_or("it is outside the repository")?;
+        let bytes = self.reader.read(&file)?;
+        let (attributes, warnings) = terraform_file::read_attributes(&file, &bytes);
+        self.found.warnings.extend(warnings);
+        if let Some(backend) = backend {
+            self.found.warnings.extend(backend::overlay_file(backend, &file, &attributes));
+        }
+        Ok(file)
+    }
+
+    /// The repository relative path of a var file, existing or not.
+    fn var_file(&mut self, path: &str, entry: &str, key: &str) -> Option<String> {
+        let Some(file) = join(path, entry) else {
+            let message = format!("{key}: var file {entry:?} is outside the repository; it is not watched");
+            self.found.warnings.push(Warning::new("var_file_outside", message).of_stack(key));
+            return None;
+        };
+        if self.reader.tree.kind(&file).is_none() {
+            let message = format!("{key}: var file {file:?} is missing");
+            self.found.warnings.push(Warning::new("var_file_missing", message).of_stack(key));
+        }
+        self.reader.note(&file);
+        Some(file)
+    }
+
+    /// What matters only when the stack is planned.
+    fn planning_warnings(&self, path: &str, directory: &Directory, key: &str) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        if directory.names_provider && self.reader.tree.kind(&format!("{path}/.terraform.lock.hcl")).is_none() {
+            let message = format!(
+                "{key}: no .terraform.lock.hcl is committed; plan and apply may pick different provider versions"
+            );
+            warnings.push(Warning::new("no_lock_file", message).of_stack(key));
+        }
+        if self.config.stacks.plan_files.is_empty() {
+            for (file, line) in &directory.archive_files {
+                let message = "an archive_file data source makes a file while planning that the apply needs; name it in stacks.plan_files";
+                warnings.push(Warning::new("archive_without_plan_files", message).at(file, *line).of_stack(key));
+            }
+        }
+        warnings
+    }
+}
+
+fn shared_states(stacks: &[Built]) -> Vec<Warning> {
+    let mut writers: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
+    for built in stacks {
+        if let Some(object) = state_object(&built.stack) {
+            writers.entry(object).or_default().push(&built.stack.key);
+        }
+    }
+    let shared = writers.into_iter().filter(|(_, keys)| keys.len() > 1);
+    let warn = |((bucket, key), stacks): ((String, String), Vec<&str>)| {
+        Warning::new("state_shared", format!("{} share the state s3://{bucket}/{key}", stacks.join(", ")))
+    };
+    shared.map(warn).collect()
+}
+
+/// Bucket and object key, where both are known.
+pub(super) fn state_object(stack: &Stack) -> Option<(String, String)> {
+    let backend = stack.backend.as_ref()?;
+    let known = !backend.bucket.is_empty() && !backend.key.is_empty();
+    known.then(|| (backend.bucket.clone(), backend.object_key(&stack.workspace)))
+}

@@ -1,0 +1,315 @@
+//! What one Terraform file says that the graph needs, read from either syntax.
+//!
+//! Every file is read alone and keeps its expressions unevaluated; [`super::directory`] puts a directory together
+//! as Terraform would, and knows which file overrides which.
+
+use serde_json::Value as Json;
+
+use super::hcl::{self, Block, Body};
+use super::value::Expression;
+use crate::graph::model::Warning;
+
+/// The parts of one file that matter, in the order of the text.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TerraformFile {
+    pub backends: Vec<BackendBlock>,
+    pub modules: Vec<ModuleCall>,
+    pub remote_states: Vec<RemoteState>,
+    /// Whether a provider is named, so that a lock file is to be expected.
+    pub names_provider: bool,
+    /// Lines of `archive_file` data sources: they write files while planning.
+    pub archive_file_lines: Vec<u32>,
+    pub warnings: Vec<Warning>,
+}
+
+/// `backend "<kind>" { … }` inside a `terraform` block.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BackendBlock {
+    pub kind: String,
+    pub line: u32,
+    pub attributes: Vec<(String, Expression)>,
+}
+
+/// `module "<name>" { … }`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModuleCall {
+    pub name: String,
+    pub line: u32,
+    pub source: Option<Expression>,
+    pub version: Option<Expression>,
+}
+
+/// `data "terraform_remote_state" "<name>" { … }`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RemoteState {
+    pub name: String,
+    pub line: u32,
+    pub backend: Option<Expression>,
+    pub workspace: Option<Expression>,
+    pub config: Option<Expression>,
+}
+
+/// Larger files are generated data, not configuration that somebody reviews.
+const FILE_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+const SYNTAX: &str = "syntax";
+
+/// Reads one file. It never fails: what could not be read is a warning.
+pub fn read(path: &str, bytes: &[u8]) -> TerraformFile {
+    if bytes.len() > FILE_BYTES_MAX {
+        let message = format!("{} bytes are more than {FILE_BYTES_MAX}; the file is not read", bytes.len());
+        let warning = Warning::new("file_too_large", message).in_file(path);
+        return TerraformFile { warnings: vec![warning], ..TerraformFile::default() };
+    }
+    if path.ends_with(".json") { read_json(path, bytes) } else { read_hcl(path, bytes) }
+}
+
+fn read_hcl(path: &str, bytes: &[u8]) -> TerraformFile {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let mut reader = HclReader { path, file: TerraformFile::default() };
+    let text = String::from_utf8_lossy(bytes);
+    if matches!(text, std::borrow::Cow::Owned(_)) {
+        // Terraform refuses such a file; what can be read still shows where its edges would be.
+        reader.warn(1, "the file is not UTF-8");
+    }
+    reader.top_level(&hcl::split(&text, 1));
+    reader.file
+}
+
+struct HclReader<'p> {
+    path: &'p str,
+    file: TerraformFile,
+}
+
+impl HclReader<'_> {
+    fn warn(&mut self, line: u32, summary: &str) {
+        self.file.warnings.push(Warning::new(SYNTAX, summary).at(self.path, line));
+    }
+
+    /// The first mistake of a body is reported; the others are mostly its echo.
+    fn warn_of(&mut self, body: &Body<'_>) {
+        if let Some(first) = body.problems.first() {
+            self.warn(first.line, &first.summary);
+        }
+    }
+
+    fn top_level(&mut self, body: &Body<'_>) {
+        self.warn_of(body);
+        for block in &body.blocks {
+            match (block.kind, block.labels.as_slice()) {
+                ("terraform", []) => self.terraform(block),
+                ("terraform", _) => self.warn(block.line, "a terraform block has no label"),
+                ("provider", _) => self.file.names_provider = true,
+                ("module", [name]) => self.module(block, name),
+                ("module", _) => self.warn(block.line, "a module block needs exactly one label, its name"),
+                ("data", [kind, name]) if kind == "terraform_remote_state" => self.remote_state(block, name),
+                ("data", [kind, ..]) if kind == "terraform_remote_state" => {
+                    self.warn(block.line, "a data block needs two labels, its type and its name");
+                }
+                ("data", [kind, ..]) if kind == "archive_file" => self.file.archive_file_lines.push(block.line),
+                _ => {}
+            }
+        }
+    }
+
+    fn terraform(&mut self, block: &Block<'_>) {
+        let body = hcl::split(block.body, block.body_line);
+        self.warn_of(&body);
+        for nested in &body.blocks {
+            match (nested.kind, nested.labels.as_slice()) {
+                ("required_providers", _) => self.file.names_provider = true,
+                ("backend", [kind]) => {
+                    let inner = hcl::split(nested.body, nested.body_line);
+                    self.warn_of(&inner);
+                    let attributes = inner.attributes.iter();
+                    self.file.backends.push(BackendBlock {
+                        kind: kind.to_string(),
+                        line: nested.line,
+                        attributes: attributes
+                            .map(|attribute| {
+                                (attribute.name.to_owned(), Expression::hcl(attribute.value, attribute.line))
+                            })
+                            .collect(),
+                    });
+                }
+                ("backend", _) => self.warn(nested.line, "a backend block needs exactly one label, its type"),
+                _ => {}
+            }
+        }
+    }
+
+    fn module(&mut self, block: &Block<'_>, name: &str) {
+        let body = hcl::split(block.body, block.body_line);
+        self.warn_of(&body);
+        let (source, version) = (expression(&body, "source"), expression(&body, "version"));
+        self.file.modules.push(ModuleCall { name: name.to_owned(), line: block.line, source, version });
+    }
+
+    fn remote_state(&mut self, block: &Block<'_>, name: &str) {
+        let body = hcl::split(block.body, block.body_line);
+        self.warn_of(&body);
+        self.file.remote_states.push(RemoteState {
+            name: name.to_owned(),
+            line: block.line,
+            backend: expression(&body, "backend"),
+            workspace: expression(&body, "workspace"),
+            config: expression(&body, "config"),
+        });
+    }
+}
+
+fn expression(body: &Body<'_>, name: &str) -> Option<Expression> {
+    body.attribute(name).map(|attribute| Expression::hcl(attribute.value, attribute.line))
+}
+
+/// The attributes of a backend file (`*.tfbackend` or any other name), JSON when the name ends `.json`.
+pub fn read_attributes(path: &str, bytes: &[u8]) -> (Vec<(String, Expression)>, Vec<Warning>) {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let refuse = |line: u32, message: String| (Vec::new(), vec![Warning::new(SYNTAX, message).at(path, line)]);
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return refuse(1, "the file is not UTF-8; its values are skipped".to_owned());
+    };
+    if path.ends_with(".json") {
+        return match serde_json::from_str::<Json>(text) {
+            Ok(Json::Object(map)) => {
+                let entries = map.iter().filter(|(name, _)| *name != "//");
+                let read =
+                    |(name, value): (&String, &Json)| (name.clone(), Expression::json(value, json_line(text, &[name])));
+                (entries.map(read).collect(), Vec::new())
+            }
+            Ok(_) => refuse(1, "the file is not a JSON object; its values are skipped".to_owned()),
+            Err(error) => refuse(line_number(error.line()), json_summary(&error)),
+        };
+    }
+    let body = hcl::split(text, 1);
+    let mut warnings = Vec::new();
+    if let Some(first) = body.problems.first() {
+        warnings.push(Warning::new(SYNTAX, first.summary.as_str()).at(path, first.line));
+    }
+    let attributes = body.attributes.iter();
+    let read = attributes.map(|found| (found.name.to_owned(), Expression::hcl(found.value, found.line))).collect();
+    (read, warnings)
+}
+
+fn read_json(path: &str, bytes: &[u8]) -> TerraformFile {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let text = String::from_utf8_lossy(bytes);
+    let mut reader = JsonReader { path, text: &text, file: TerraformFile::default() };
+    match serde_json::from_str::<Json>(&text) {
+        Ok(root) => each(&root).for_each(|part| reader.top_level(part)),
+        Err(error) => {
+            let summary = json_summary(&error);
+            reader.warn(line_number(error.line()), &summary);
+        }
+    }
+    reader.file
+}
+
+/// The message without the position, which stands in front of it anyway.
+fn json_summary(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or_default().to_owned()
+}
+
+fn line_number(line: usize) -> u32 {
+    u32::try_from(line.max(1)).unwrap_or(u32::MAX)
+}
+
+struct JsonReader<'t> {
+    path: &'t str,
+    text: &'t str,
+    file: TerraformFile,
+}
+
+impl JsonReader<'_> {
+    fn warn(&mut self, line: u32, summary: &str) {
+        self.file.warnings.push(Warning::new(SYNTAX, summary).at(self.path, line));
+    }
+
+    fn top_level(&mut self, root: &Json) {
+        let Some(root) = root.as_object() else {
+            return self.warn(1, "the file is not a JSON object");
+        };
+        self.file.names_provider |= root.contains_key("provider");
+        for block in root.get("terraform").into_iter().flat_map(each) {
+            self.terraform(block);
+        }
+        for (name, body) in root.get("module").into_iter().flat_map(each).flat_map(members) {
+            let line = json_line(self.text, &["module", name]);
+            for call in each(body) {
+                let expression = |key: &str| call.get(key).map(|value| Expression::json(value, line));
+                let (source, version) = (expression("source"), expression("version"));
+                self.file.modules.push(ModuleCall { name: name.to_owned(), line, source, version });
+            }
+        }
+        for (kind, named) in root.get("data").into_iter().flat_map(each).flat_map(members) {
+            for (name, body) in each(named).flat_map(members) {
+                let line = json_line(self.text, &[kind, name]);
+                match kind {
+                    "archive_file" => self.file.archive_file_lines.push(line),
+                    "terraform_remote_state" => each(body).for_each(|block| self.remote_state(name, line, block)),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn terraform(&mut self, block: &Json) {
+        self.file.names_provider |= block.get("required_providers").is_some();
+        for (kind, body) in block.get("backend").into_iter().flat_map(each).flat_map(members) {
+            let line = json_line(self.text, &["backend", kind]);
+            for body in each(body) {
+                let read = |(name, value): (&str, &Json)| {
+                    (name.to_owned(), Expression::json(value, json_line(self.text, &["backend", kind, name])))
+                };
+                let attributes = members(body).map(read).collect();
+                self.file.backends.push(BackendBlock { kind: kind.to_owned(), line, attributes });
+            }
+        }
+    }
+
+    fn remote_state(&mut self, name: &str, line: u32, block: &Json) {
+        let expression = |key: &str| block.get(key).map(|value| Expression::json(value, line));
+        self.file.remote_states.push(RemoteState {
+            name: name.to_owned(),
+            line,
+            backend: expression("backend"),
+            workspace: expression("workspace"),
+            // The JSON syntax also lets an argument of a map stand as a list of one object.
+            config: block.get("config").map(|config| {
+                let only =
+                    config.as_array().and_then(|list| if let [only] = list.as_slice() { Some(only) } else { None });
+                Expression::json(only.unwrap_or(config), line)
+            }),
+        });
+    }
+}
+
+/// A block may stand alone or in a list of its kind.
+fn each(value: &Json) -> impl Iterator<Item = &Json> {
+    match value {
+        Json::Array(list) => list.iter(),
+        other => std::slice::from_ref(other).iter(),
+    }
+}
+
+/// Members of an object; `//` is how the JSON syntax writes a comment.
+fn members(value: &Json) -> impl Iterator<Item = (&str, &Json)> {
+    let members = value.as_object().into_iter().flatten();
+    members.filter(|(name, _)| *name != "//").map(|(name, value)| (name.as_str(), value))
+}
+
+/// The line where the last of `path` is written after the others: near enough to find the place, since the JSON
+/// library keeps no positions.
+fn json_line(text: &str, path: &[&str]) -> u32 {
+    let mut at = 0;
+    for name in path {
+        let quoted = format!("\"{name}\"");
+        match text.get(at..).and_then(|rest| rest.find(&quoted)) {
+            Some(found) => at += found + quoted.len(),
+            None => break,
+        }
+    }
+    let newlines = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();
+    line_number(newlines + 1)
+}
