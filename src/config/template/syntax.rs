@@ -97,35 +97,37 @@ impl Parser {
             match self.tokens.next() {
                 None => return Ok((nodes, Stop::Template)),
                 Some(Token::Text(text)) => nodes.push(Node::Text(text)),
-                Some(Token::Open) => {
-                    let word = match self.tokens.peek() {
-                        Some(Token::Word(word)) => word.clone(),
-                        _ => String::new(),
-                    };
-                    match word.as_str() {
-                        "end" => {
-                            self.tokens.next();
-                            self.close()?;
-                            return Ok((nodes, Stop::End));
-                        }
-                        "else" => {
-                            self.tokens.next();
-                            return Ok((nodes, Stop::Else));
-                        }
-                        "if" => nodes.push(self.branch(Block::If, depth)?),
-                        "with" => nodes.push(self.branch(Block::With, depth)?),
-                        "range" | "define" | "block" | "template" | "break" | "continue" => {
-                            return Err(format!("action {{{{ {word} }}}} is refused here"));
-                        }
-                        _ => {
-                            let pipeline = self.pipeline(depth)?;
-                            self.close()?;
-                            nodes.push(Node::Action(pipeline));
-                        }
+                Some(Token::Open) => match self.keyword().as_str() {
+                    "end" => {
+                        self.tokens.next();
+                        self.close()?;
+                        return Ok((nodes, Stop::End));
                     }
-                }
+                    "else" => {
+                        self.tokens.next();
+                        return Ok((nodes, Stop::Else));
+                    }
+                    "if" => nodes.push(self.branch(Block::If, depth)?),
+                    "with" => nodes.push(self.branch(Block::With, depth)?),
+                    word @ ("range" | "define" | "block" | "template" | "break" | "continue") => {
+                        return Err(format!("action {{{{ {word} }}}} is refused here"));
+                    }
+                    _ => {
+                        let pipeline = self.pipeline(depth)?;
+                        self.close()?;
+                        nodes.push(Node::Action(pipeline));
+                    }
+                },
                 Some(other) => return Err(unexpected(&other)),
             }
+        }
+    }
+
+    /// The word at the start of an action; empty when it starts with something else.
+    fn keyword(&mut self) -> String {
+        match self.tokens.peek() {
+            Some(Token::Word(word)) => word.clone(),
+            _ => String::new(),
         }
     }
 
