@@ -21,10 +21,14 @@ pub mod ids;
 pub mod plan;
 pub mod render;
 pub mod run;
+pub mod scan;
+pub mod waves;
 
 #[cfg(feature = "server")]
 pub mod github;
 #[cfg(feature = "server")]
+pub mod http;
+#[cfg(feature = "server")]
+pub mod orchestrator;
+#[cfg(feature = "server")]
 pub mod store;
-pub mod scan;
-pub mod waves;

@@ -70,7 +70,8 @@ fn bearer(headers: &HeaderMap) -> Result<&str, ApiError> {
         return Err(ApiError::unauthorized("exactly one Authorization: Bearer header is required"));
     };
     let text = value.to_str().map_err(|_| ApiError::unauthorized("the Authorization header is not text"))?;
-    let token = text.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token);
+    let token =
+        text.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token);
     match token {
         Some(token) if !token.is_empty() && !token.contains(' ') && token.len() <= TOKEN_BYTES_MAX => Ok(token),
         Some(_) | None => Err(ApiError::unauthorized("a well-formed Bearer token is required")),

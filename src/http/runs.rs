@@ -91,7 +91,8 @@ fn json<T: DeserializeOwned>(headers: &HeaderMap, body: Body) -> Result<T, ApiEr
             return Err(ApiError::invalid(format!("the body must be JSON, not {kind:?}")));
         }
     }
-    serde_json::from_slice(&body).map_err(|error| ApiError::invalid(format!("the body is not what this route takes: {error}")))
+    serde_json::from_slice(&body)
+        .map_err(|error| ApiError::invalid(format!("the body is not what this route takes: {error}")))
 }
 
 /// A path id that is no UUID names nothing.

@@ -66,7 +66,10 @@ type Answer<T> = Result<T, CallError>;
 #[derive(Debug, Clone)]
 pub enum Caller {
     /// A job of this repository, known to us and not suspended.
-    Job { claims: Claims, repo: Repo },
+    Job {
+        claims: Claims,
+        repo: Repo,
+    },
     Key(ApiKey),
 }
 
@@ -90,7 +93,9 @@ impl App {
             Caller::Key(key) => self.start_manual(key, request).await.map(|answer| (answer, true)),
             Caller::Job { claims, repo } => match claims.event_name.as_str() {
                 "pull_request" => self.register_plan(claims, repo, request).await,
-                "workflow_dispatch" => self.register_dispatched(claims, repo, request).await.map(|answer| (answer, false)),
+                "workflow_dispatch" => {
+                    self.register_dispatched(claims, repo, request).await.map(|answer| (answer, false))
+                }
                 other => Err(forbidden(format!("jobs started by {other} cannot register runs"))),
             },
         }
@@ -139,7 +144,12 @@ impl App {
             (run, existing)
         });
         let (run, existing) = registered.await?.ok_or_else(|| not_found("the repository"))?;
-        let answer = CreateRunResponse { run_id: run.id.clone(), status: run.status, existing, run: Some(self.run_json(&run, repo)) };
+        let answer = CreateRunResponse {
+            run_id: run.id.clone(),
+            status: run.status,
+            existing,
+            run: Some(self.run_json(&run, repo)),
+        };
         Ok((answer, !existing))
     }
 
@@ -170,12 +180,16 @@ impl App {
         if !(Caller::Key(key.clone())).may("apply", &repo.full_name) {
             return Err(forbidden("this key may not apply in this repository"));
         }
-        let keys: BTreeSet<String> = request.stacks.iter().map(|key| normalise_key(key)).filter(|key| !key.is_empty()).collect();
+        let keys: BTreeSet<String> =
+            request.stacks.iter().map(|key| normalise_key(key)).filter(|key| !key.is_empty()).collect();
         if keys.is_empty() {
             return Err(invalid("stacks", "name at least one stack"));
         }
         let graph = self.current_graph(&repo).await?.ok_or_else(|| {
-            invalid("stacks", "this repository has no graph yet: open a pull request first, so that its stacks are known")
+            invalid(
+                "stacks",
+                "this repository has no graph yet: open a pull request first, so that its stacks are known",
+            )
         })?;
         let id = self.new_run_id();
         let subject = Subject::Pull { repo_id: repo.id, number: 0 };
@@ -197,7 +211,12 @@ impl App {
             Ok(Err(conflicts)) => return Err(locked(&conflicts)),
             Ok(Ok(run)) => run,
         };
-        Ok(CreateRunResponse { run_id: run.id.clone(), status: run.status, existing: false, run: Some(self.run_json(&run, &repo)) })
+        Ok(CreateRunResponse {
+            run_id: run.id.clone(),
+            status: run.status,
+            existing: false,
+            run: Some(self.run_json(&run, &repo)),
+        })
     }
 
     /// `POST /v1/runs/{id}/graph`.
@@ -211,7 +230,9 @@ impl App {
             && run.mode == Mode::Plan
             && pull_of(claims).is_ok_and(|number| number == run.pr_number);
         if !own {
-            return Err(forbidden("only the resolve job of the pull request that registered this run uploads its graph"));
+            return Err(forbidden(
+                "only the resolve job of the pull request that registered this run uploads its graph",
+            ));
         }
         if !request.graph.sha.is_empty() && request.graph.sha != run.sha.as_str() {
             return Err(invalid("graph.sha", format!("the run is of {}", run.sha)));
@@ -222,7 +243,9 @@ impl App {
         let policy_sha = self.github.branch_head(&repo_ref(repo), &repo.default_branch).await?;
         let cached = self.cached_graph(repo, &run, &request.graph).await?;
         let base_graph = self.current_graph(repo).await?;
-        let resolved = self.decide_run(&run, |next| resolve_upload(next, id, &request, base_graph.as_deref(), policy_sha.as_str(), cached));
+        let resolved = self.decide_run(&run, |next| {
+            resolve_upload(next, id, &request, base_graph.as_deref(), policy_sha.as_str(), cached)
+        });
         resolved.await?.map_err(CallError::from)
     }
 
@@ -247,7 +270,13 @@ impl App {
     }
 
     /// `POST …/result`.
-    pub async fn report_result(&self, caller: &Caller, id: &RunId, key: &StackKey, result: &StackResult) -> Answer<RunStackJson> {
+    pub async fn report_result(
+        &self,
+        caller: &Caller,
+        id: &RunId,
+        key: &StackKey,
+        result: &StackResult,
+    ) -> Answer<RunStackJson> {
         let (run, _) = self.visible_run(caller, id).await?;
         let reported = self.decide_run(&run, |next| {
             let reporter = reporter(next, caller, id, key)?;
@@ -277,7 +306,13 @@ impl App {
     }
 
     /// `POST …/claim`: the last proof before an apply.
-    pub async fn claim(&self, caller: &Caller, id: &RunId, key: &StackKey, request: &ClaimRequest) -> Answer<ClaimResponse> {
+    pub async fn claim(
+        &self,
+        caller: &Caller,
+        id: &RunId,
+        key: &StackKey,
+        request: &ClaimRequest,
+    ) -> Answer<ClaimResponse> {
         let Caller::Job { claims, .. } = caller else {
             return Err(forbidden("only a dispatched apply job claims"));
         };
@@ -349,7 +384,10 @@ impl App {
                         return Err(Refused::Conflict(format!("run {id} is {}", run.status)).into());
                     }
                 }
-                _ => self.decide_run(&run, |next| binding::bind_job(next, id, &dispatched(claims), None).map(drop)).await??,
+                _ => {
+                    self.decide_run(&run, |next| binding::bind_job(next, id, &dispatched(claims), None).map(drop))
+                        .await??
+                }
             }
         }
         let scene = self.store.scene(id).await?.ok_or_else(|| not_found("run"))?;
@@ -364,7 +402,8 @@ impl App {
         json.stacks = rows
             .into_iter()
             .map(|row| {
-                let verdicts = scene.verdicts.values().filter(|verdict| verdict.run_id == *id && verdict.key == row.key);
+                let verdicts =
+                    scene.verdicts.values().filter(|verdict| verdict.run_id == *id && verdict.key == row.key);
                 RunStackJson {
                     checks: verdicts.map(CheckJson::of).collect(),
                     lock: scene.locks.get(&row.key).map(lock_info),
@@ -461,12 +500,12 @@ fn resolve_upload(
     let run = next.scene.runs[id].clone();
     match run.status {
         RunStatus::Pending | RunStatus::Planning => {}
-        RunStatus::Superseded => return Err(Refused::Superseded(format!("run {id} was superseded by {}", run.superseded_by))),
-        RunStatus::Planned
-        | RunStatus::Applying
-        | RunStatus::Applied
-        | RunStatus::Failed
-        | RunStatus::Unconfirmed => return Err(Refused::Conflict(format!("run {id} is {} and takes no graph", run.status))),
+        RunStatus::Superseded => {
+            return Err(Refused::Superseded(format!("run {id} was superseded by {}", run.superseded_by)));
+        }
+        RunStatus::Planned | RunStatus::Applying | RunStatus::Applied | RunStatus::Failed | RunStatus::Unconfirmed => {
+            return Err(Refused::Conflict(format!("run {id} is {} and takes no graph", run.status)));
+        }
     }
     let duplicates = validate::duplicate_keys(&request.graph);
     if !duplicates.is_empty() {
@@ -580,13 +619,17 @@ fn reporter(next: &mut Next, caller: &Caller, id: &RunId, key: &StackKey) -> Res
                 check_run_id: job.check_run_id,
             })
         }
-        Caller::Job { claims, .. } => Err(Refused::Forbidden(format!("jobs started by {} report nothing", claims.event_name))),
+        Caller::Job { claims, .. } => {
+            Err(Refused::Forbidden(format!("jobs started by {} report nothing", claims.event_name)))
+        }
     }
 }
 
 fn is_claimed_by(next: &Next, id: &RunId, key: &StackKey, job: &DispatchedJob) -> bool {
     next.scene.row(id, key).and_then(|row| row.claim.as_ref()).is_some_and(|claim| {
-        claim.workflow_run_id == job.workflow_run_id && claim.attempt == job.attempt && claim.check_run_id == job.check_run_id
+        claim.workflow_run_id == job.workflow_run_id
+            && claim.attempt == job.attempt
+            && claim.check_run_id == job.check_run_id
     })
 }
 

@@ -106,8 +106,8 @@ fn settle_what_is_done(next: &mut Next, request: &ApplyRequest) {
     by_wave.sort();
     let now = next.now;
     for (_, key) in by_wave {
-        let waits = ordering.predecessors(key.as_str()).iter().any(|predecessor| {
-            next.scene.rows[id].get(predecessor.as_str()).is_some_and(|row| row.status == RowStatus::Planned)
+        let waits = ordering.all_predecessors(key.as_str()).iter().any(|predecessor| {
+            next.scene.rows[id].get(*predecessor).is_some_and(|row| row.status == RowStatus::Planned)
         });
         if waits || !waves::behind(next, id, &key).is_empty() {
             continue;

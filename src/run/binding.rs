@@ -39,7 +39,9 @@ pub fn bind_job(
                 next.scene.row(id, key).is_none_or(|row| row.dispatch_id.as_ref() == Some(&dispatch.id))
             })
     };
-    if let Some(bound) = next.scene.dispatches_of(id).find(|dispatch| dispatch.workflow_run_id == Some(job.workflow_run_id)) {
+    if let Some(bound) =
+        next.scene.dispatches_of(id).find(|dispatch| dispatch.workflow_run_id == Some(job.workflow_run_id))
+    {
         return if fits(bound) {
             Ok(Some(bound.id.clone()))
         } else {
@@ -48,7 +50,11 @@ pub fn bind_job(
                 job.workflow_run_id,
                 run.mode,
                 bound.environment,
-                if bound.completed_at.is_some() { "has ended" } else { "does not carry this job's stack or environment" }
+                if bound.completed_at.is_some() {
+                    "has ended"
+                } else {
+                    "does not carry this job's stack or environment"
+                }
             )))
         };
     }

@@ -11,7 +11,7 @@ use super::status::{Mode, Trigger};
 use crate::clock::Millis;
 use crate::config::model::RepoConfig;
 use crate::graph::model::Graph;
-use crate::graph::ordering::Ordering;
+use crate::graph::ordering::{Ordering, ordering};
 use crate::ids::{RunId, StackKey};
 
 /// A copy of the loaded scene that the decision changes, with the effects it asks for.
@@ -100,6 +100,6 @@ impl<'a> Next<'a> {
     }
 
     pub fn ordering_of(&self, id: &RunId) -> Ordering {
-        self.graph_of(id).map_or_else(|| Ordering::of(&Graph::default()), |graph| Ordering::of(&graph))
+        self.graph_of(id).map_or_else(|| ordering(&Graph::default()), |graph| ordering(&graph))
     }
 }

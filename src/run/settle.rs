@@ -134,8 +134,8 @@ fn spread(next: &mut Next, id: &RunId) {
         .map(|row| (row.key.clone(), row.status, row.wave))
         .collect();
     for (cause, status, wave) in causes {
-        for dependent in ordering.dependents(cause.as_str()) {
-            let Ok(key) = StackKey::parse(&dependent) else { continue };
+        for dependent in ordering.all_dependents(cause.as_str()) {
+            let Ok(key) = StackKey::parse(dependent) else { continue };
             let Some(row) = next.scene.row_mut(id, &key) else { continue };
             if row.wave <= wave {
                 continue;

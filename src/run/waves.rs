@@ -5,8 +5,12 @@ use serde_json::json;
 use super::dispatching;
 use super::model::{Row, Run};
 use super::next::Next;
+use super::plan_view::PlanView;
+use super::scene::Scene;
 use super::status::{Mode, RowStatus, RunStatus, SkipReason, Trigger, VerdictStatus};
+use crate::graph::ordering::ordering;
 use crate::ids::{RunId, StackKey};
+use std::collections::BTreeSet;
 
 /// Opens the run's current wave: settles what has nothing to do, starts the re-plan of what is behind, or dispatches.
 pub fn open(next: &mut Next, id: &RunId) {
@@ -51,11 +55,11 @@ pub fn behind(next: &Next, id: &RunId, key: &StackKey) -> Vec<String> {
     let mut behind = row.behind.clone();
     if let Some(plan) = row.from_plan_run.as_ref().and_then(|plan| next.scene.run(plan)) {
         let ordering = next.ordering_of(id);
-        for predecessor in ordering.predecessors(key.as_str()) {
-            let changed_at = next.scene.changed_at.get(predecessor.as_str());
+        for predecessor in ordering.all_predecessors(key.as_str()) {
+            let changed_at = next.scene.changed_at.get(predecessor);
             // Equal is not behind: a re-plan is created in the commit that records its upstream.
             if changed_at.is_some_and(|at| *at > plan.created_at) {
-                behind.push(predecessor);
+                behind.push(predecessor.to_owned());
             }
         }
     }
@@ -292,12 +296,7 @@ pub(super) fn take_plan(row: &mut Row, plan: &Row) {
 
 /// Selected predecessors of a stack whose plan failed that are new: never applied, and planned to create only. Their outputs
 /// cannot have been there when the stack was planned, so its failure does not refuse an apply (spec 30 §6.2a).
-pub fn new_upstreams(
-    scene: &Scene,
-    view: &PlanView<'_>,
-    selected: &BTreeSet<StackKey>,
-    key: &StackKey,
-) -> Vec<String> {
+pub fn new_upstreams(scene: &Scene, view: &PlanView<'_>, selected: &BTreeSet<StackKey>, key: &StackKey) -> Vec<String> {
     if view.rows.get(key).is_none_or(|row| row.status != RowStatus::Failed) {
         return Vec::new();
     }
@@ -305,9 +304,10 @@ pub fn new_upstreams(
     let order = ordering(graph);
     let only_creates = |row: &&Row| {
         row.status == RowStatus::Planned
-            && row.summary.as_ref().is_some_and(|summary| {
-                summary.adds > 0 && u64::from(summary.adds) == summary.total()
-            })
+            && row
+                .summary
+                .as_ref()
+                .is_some_and(|summary| summary.adds > 0 && u64::from(summary.adds) == summary.total())
     };
     order
         .all_predecessors(key.as_str())
