@@ -1,5 +1,28 @@
-//! The texts people read on GitHub: comments and checks, as Markdown within GitHub's limits.
+//! The texts people read on GitHub: comments and checks, as Markdown within GitHub's limits (spec 24 §4–§5, spec 30 §8, §15).
+//!
+//! Pure: a scene in, texts out; `orchestrator::rendering` writes what differs from what GitHub has.
 //!
 //! - `escape`: the only way in for foreign text.
+//! - `check`: a check run as it should stand.
 
+use std::collections::BTreeMap;
+
+use crate::clock::Millis;
+use crate::ids::{RunId, StackKey};
+
+pub mod check;
 pub mod escape;
+
+/// What the texts need besides the scene.
+#[derive(Debug, Clone, Default)]
+pub struct Context {
+    /// Stackorder's own address, for links to run pages: `<base_url>/runs/<id>`.
+    pub base_url: String,
+    /// GitHub's web address, for links to commits, runs and pull requests.
+    pub web_url: String,
+    pub now: Millis,
+    /// Plan texts of rows that have something to show; already redacted.
+    pub plan_texts: BTreeMap<(RunId, StackKey), String>,
+    /// Environments of an apply run that wait for somebody, with the workflow run to approve them at.
+    pub pending: BTreeMap<RunId, Vec<(String, i64)>>,
+}
