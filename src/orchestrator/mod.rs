@@ -8,7 +8,7 @@
 //! - `installations`, `pull_requests`, `comments`, `workflow_runs`: one file per kind of webhook.
 //! - `plans`, `applies`: starting dispatched plans and applies.
 //! - `dispatches`, `rendering`: the jobs that write to GitHub.
-//! - `reconcile`, `drift`, `schedule`: what time brings.
+//! - `reconcile`, `drift`, `lock_reminders`, `schedule`: what time brings.
 //! - `workers`: the loops that work inbox and outbox off.
 
 use std::collections::BTreeMap;
@@ -24,7 +24,20 @@ use crate::run::model::Repo;
 use crate::run::next::Next;
 use crate::store::{Store, StoreError};
 
+mod applies;
+mod comments;
+mod dispatches;
+mod drift;
+mod installations;
+mod lock_reminders;
+mod plans;
+mod pull_requests;
+mod reconcile;
+mod rendering;
 pub mod runner_calls;
+mod schedule;
+pub mod workers;
+mod workflow_runs;
 
 /// Tries of one decision before it gives up: each lost race means that somebody else made progress.
 const COMMIT_TRIES_MAX: u32 = 20;

@@ -13,6 +13,9 @@ use crate::ids::{RunId, StackKey};
 pub mod check;
 pub mod escape;
 
+/// GitHub takes 65,536 characters; bytes are never fewer, and our own marks need room.
+pub const COMMENT_BYTES_MAX: usize = 65_000;
+
 /// What the texts need besides the scene.
 #[derive(Debug, Clone, Default)]
 pub struct Context {

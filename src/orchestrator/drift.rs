@@ -1,0 +1,126 @@
+//! Drift: checks on a schedule, and one issue per drifted stack (spec 30 §12).
+
+use serde_json::json;
+
+use super::{App, Result, Subject, repo_ref};
+use crate::clock::{HOUR_MS, MINUTE_MS, Millis, rfc3339};
+use crate::graph::resolution::{AffectedStack, Reason};
+use crate::ids::{RunId, StackId, StackKey};
+use crate::render;
+use crate::run::model::{Repo, Run};
+use crate::run::plan_start;
+use crate::run::scene::{JobKind, NewJob};
+use crate::run::status::{Mode, RunStatus, Trigger};
+use crate::store::RunFilter;
+
+/// Label and title by which an issue is found again.
+pub const DRIFT_LABEL: &str = "stackorder-drift";
+
+pub fn drift_title(key: &StackKey) -> String {
+    format!("Drift detected in {key}")
+}
+
+impl App {
+    /// Spreads one check per live stack over the hour.
+    pub(super) async fn schedule_drift(&self, repo: &Repo, fire: Millis) -> Result<()> {
+        let graph = self.current_graph(repo).await.map_err(|_| super::Error::Invalid("the graph cannot be read".to_owned()))?;
+        let Some(graph) = graph else { return Ok(()) };
+        let mut keys: Vec<StackKey> =
+            graph.stacks.iter().filter(|stack| !stack.external).filter_map(|stack| StackKey::parse(&stack.key).ok()).collect();
+        keys.sort();
+        let step = if keys.is_empty() { 0 } else { 60 * MINUTE_MS / Millis::try_from(keys.len()).unwrap_or(Millis::MAX) };
+        for (key, number) in keys.iter().zip(0..) {
+            let due_at = fire + number * step;
+            let stack_id = StackId::of(repo.id, key.as_str());
+            let name = format!("drift:{stack_id}:{}", due_at / HOUR_MS);
+            let payload = json!({ "repo_id": repo.id, "key": key });
+            self.store.add_job(&NewJob::keyed(JobKind::DriftStack, name, payload, due_at)).await?;
+        }
+        self.wake.notify_waiters();
+        Ok(())
+    }
+
+    /// One drift run of one stack at the default-branch head; reused within the hour, skipped while the stack is locked.
+    pub(super) async fn drift_stack(&self, repo: &Repo, key: &StackKey) -> Result<()> {
+        if repo.suspended {
+            return Ok(());
+        }
+        let locked = self.store.locks(Some(repo.id)).await?.into_iter().any(|lock| lock.key == *key);
+        if locked {
+            tracing::info!(repo = %repo.full_name, %key, "drift check skipped: the stack is locked");
+            return Ok(());
+        }
+        let graph = self.current_graph(repo).await.map_err(|_| super::Error::Invalid("the graph cannot be read".to_owned()))?;
+        let Some(stack) = graph.as_ref().and_then(|graph| graph.stacks.iter().find(|stack| stack.key == key.as_str())) else {
+            return Ok(());
+        };
+        let now = self.now();
+        let once = format!("drift:{}:{}", StackId::of(repo.id, key.as_str()), now / HOUR_MS);
+        if self.store.was_claimed(&once).await? {
+            return Ok(());
+        }
+        let head = self.github.branch_head(&repo_ref(repo), &repo.default_branch).await?;
+        let affected = AffectedStack {
+            key: stack.key.clone(),
+            path: stack.path.clone(),
+            instance: stack.instance.clone(),
+            workspace: stack.workspace.clone(),
+            wave: 0,
+            reasons: vec![Reason::Requested],
+            environment: "default".to_owned(),
+            tool: stack.tool,
+            tool_version: stack.tool_version.clone(),
+            plan_output: stack.plan_output,
+            via: Vec::new(),
+            locked_by: None,
+        };
+        let id: RunId = self.new_run_id();
+        let subject = Subject::Pull { repo_id: repo.id, number: 0 };
+        self.decide(&subject, |next| {
+            let mut run = plan_start::blank_run(next, id.clone(), head.clone(), Mode::Drift, Trigger::Schedule, "stackorder");
+            run.waves = 1;
+            run.graph_sha.clone_from(&next.scene.repo.default_graph);
+            let rows = plan_start::pending_row(&run, &affected, next.now).into_iter().collect();
+            next.effects.once.push(once.clone());
+            plan_start::start(next, run, rows);
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Opens, updates or closes the stack's issue by what its newest check saw.
+    pub(super) async fn write_drift_issue(&self, repo: &Repo, key: &StackKey) -> Result<()> {
+        let stack_id = StackId::of(repo.id, key.as_str());
+        let records = self.store.stacks(repo.id).await?;
+        let Some(record) = records.into_iter().find(|record| record.id == stack_id) else { return Ok(()) };
+        let Some(seen) = record.drift else { return Ok(()) };
+        let github = repo_ref(repo);
+        let title = drift_title(key);
+        let open = self.github.issues(&github, DRIFT_LABEL).await?.into_iter().find(|issue| issue.title == title);
+        let body = render::drift::issue_body(repo.full_name.as_str(), key, &seen, &self.addresses.base_url);
+        let number = match (seen.drifted, open) {
+            (true, Some(issue)) => {
+                if issue.body != body {
+                    self.github.edit_issue(&github, issue.number, &body).await?;
+                }
+                Some(issue.number)
+            }
+            (true, None) => Some(self.github.create_issue(&github, &title, &body, DRIFT_LABEL).await?),
+            (false, Some(issue)) => {
+                let text = format!("No drift any more, as checked at {}.", rfc3339(seen.checked_at));
+                self.github.create_comment(&github, issue.number, &text).await?;
+                self.github.close_issue(&github, issue.number).await?;
+                None
+            }
+            (false, None) => None,
+        };
+        Ok(self.store.save_drift_issue(&stack_id, number).await?)
+    }
+
+    /// The drift run a stack has in flight, for pages.
+    pub async fn drift_in_flight(&self, repo_id: i64) -> Result<Vec<Run>> {
+        let filter = RunFilter { repo_id: Some(repo_id), mode: Some(Mode::Drift), open_only: true, limit: 200, ..RunFilter::default() };
+        let runs = self.store.runs(&filter).await?;
+        Ok(runs.into_iter().filter(|run| run.status != RunStatus::Planned).collect())
+    }
+}

@@ -1,0 +1,218 @@
+//! Writing checks and comments: the newest content wins, equal content is not sent (spec 24 §4–§5, I14).
+//!
+//! One writer at a time per pull request: a lease row, because no transaction may span a call to GitHub.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sha2::{Digest, Sha256};
+
+use super::{App, Result, repo_ref};
+use crate::clock::MINUTE_MS;
+use crate::github::api::{Check, GitHubError, Reaction, RepoRef};
+use crate::ids::{RunId, Sha, hex};
+use crate::render::{self, Context};
+use crate::run::model::Repo;
+use crate::run::scene::Scene;
+use crate::run::status::{Mode, RunStatus};
+use crate::store::Rendered;
+
+/// A writer that died gives its place up after this.
+const RENDER_LEASE_MS: i64 = 2 * MINUTE_MS;
+/// Most plan texts loaded for one rendering; the comment has no room for more.
+const PLAN_TEXTS_MAX: usize = 60;
+/// Name of the sticky comment among what was rendered.
+const STICKY: &str = "sticky";
+
+/// Whether a rendering was done, or somebody else is at it.
+pub(super) enum Turn {
+    Done,
+    Busy,
+}
+
+impl App {
+    /// Checks and comments of a pull request.
+    pub(super) async fn render_pull(&self, repo: &Repo, number: i64, holder: &str) -> Result<Turn> {
+        let lease = format!("render:pr:{}:{number}", repo.id);
+        if !self.store.take_lease(&lease, holder, self.now(), RENDER_LEASE_MS).await? {
+            return Ok(Turn::Busy);
+        }
+        let done = self.render_pull_now(repo, number).await;
+        self.store.release_lease(&lease, holder).await?;
+        done.map(|()| Turn::Done)
+    }
+
+    async fn render_pull_now(&self, repo: &Repo, number: i64) -> Result<()> {
+        let Some(scene) = self.store.pull_scene(repo.id, number).await? else { return Ok(()) };
+        if scene.runs.is_empty() || scene.repo.suspended {
+            return Ok(());
+        }
+        let context = self.context(&scene).await?;
+        let github = repo_ref(&scene.repo);
+        for check in render::checks::desired(&scene, &context) {
+            self.write_check(&github, &check).await?;
+        }
+        for (sha, run) in superseded_commits(&scene) {
+            let existing = self.store.rendered_in(&checks_scope(&github, &sha)).await?;
+            let names: BTreeSet<String> = existing.into_keys().collect();
+            for check in render::checks::superseded(&scene, &run, &names, &context) {
+                self.write_check(&github, &check).await?;
+            }
+        }
+        if let Some(body) = render::sticky::comment(&scene, &context) {
+            self.write_own_comment(&github, number, STICKY, render::sticky::MARKER, &body, true).await?;
+        }
+        for run in scene.runs.values().filter(|run| run.mode == Mode::Apply) {
+            if let Some(body) = render::run_comment::comment(&scene, &run.id, &context) {
+                let marker = render::run_comment::marker(&run.id);
+                self.write_own_comment(&github, number, &format!("run:{}", run.id), &marker, &body, false).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn context(&self, scene: &Scene) -> Result<Context> {
+        let mut plan_texts = BTreeMap::new();
+        let shown = scene.runs.values().filter(|run| run.mode == Mode::Plan && run.status != RunStatus::Superseded);
+        let rows = shown.flat_map(|run| scene.rows(&run.id)).filter(|row| row.has_plan_text && row.has_changes);
+        for row in rows.take(PLAN_TEXTS_MAX) {
+            if let Some(text) = self.store.plan_text(&row.run_id, &row.stack_id).await? {
+                plan_texts.insert((row.run_id.clone(), row.key.clone()), text);
+            }
+        }
+        let mut pending: BTreeMap<RunId, Vec<(String, i64)>> = BTreeMap::new();
+        let waiting = scene.dispatches.values().filter(|dispatch| {
+            let held = scene.rows(&dispatch.run_id).any(|row| row.waiting_for_approval && row.dispatch_id.as_ref() == Some(&dispatch.id));
+            held && dispatch.completed_at.is_none()
+        });
+        for dispatch in waiting {
+            if let Some(workflow_run_id) = dispatch.workflow_run_id {
+                pending.entry(dispatch.run_id.clone()).or_default().push((dispatch.environment.clone(), workflow_run_id));
+            }
+        }
+        Ok(Context {
+            base_url: self.addresses.base_url.clone(),
+            web_url: self.addresses.web_url.clone(),
+            now: self.now(),
+            plan_texts,
+            pending,
+        })
+    }
+
+    /// Updates by id, creates when unknown or gone, and sends nothing that GitHub already has.
+    async fn write_check(&self, github: &RepoRef, check: &Check) -> Result<()> {
+        let scope = checks_scope(github, &check.head_sha);
+        let digest = digest_of(&format!("{check:?}"));
+        let known = self.store.rendered(&scope, &check.name).await?;
+        if known.as_ref().is_some_and(|known| known.digest == digest) {
+            return Ok(());
+        }
+        let updated = match &known {
+            Some(known) => match self.github.update_check(github, known.github_id, check).await {
+                Ok(()) => Some(known.github_id),
+                Err(GitHubError::NotFound { .. }) => None,
+                Err(error) => return Err(error.into()),
+            },
+            None => None,
+        };
+        let id = match updated {
+            Some(id) => id,
+            None => self.github.create_check(github, check).await?,
+        };
+        Ok(self.store.save_rendered(&scope, &check.name, &Rendered { github_id: id, digest }).await?)
+    }
+
+    /// One comment of ours, found by id, else by marker and author. A deleted one comes back only if `recreate`.
+    async fn write_own_comment(
+        &self,
+        github: &RepoRef,
+        number: i64,
+        name: &str,
+        marker: &str,
+        body: &str,
+        recreate: bool,
+    ) -> Result<()> {
+        let scope = format!("pr:{}:{number}", github.id);
+        let digest = digest_of(body);
+        let known = self.store.rendered(&scope, name).await?;
+        if known.as_ref().is_some_and(|known| known.digest == digest || (known.github_id == 0 && !recreate)) {
+            return Ok(());
+        }
+        let id = match known.filter(|known| known.github_id != 0) {
+            Some(known) => match self.github.edit_comment(github, known.github_id, body).await {
+                Ok(()) => known.github_id,
+                Err(GitHubError::NotFound { .. }) if recreate => self.github.create_comment(github, number, body).await?,
+                Err(GitHubError::NotFound { .. }) => 0,
+                Err(error) => return Err(error.into()),
+            },
+            // A crash may have lost the id of a comment that was written.
+            None => match self.find_own_comment(github, number, marker).await? {
+                Some(id) => {
+                    self.github.edit_comment(github, id, body).await?;
+                    id
+                }
+                None => self.github.create_comment(github, number, body).await?,
+            },
+        };
+        Ok(self.store.save_rendered(&scope, name, &Rendered { github_id: id, digest }).await?)
+    }
+
+    /// The oldest comment of ours with this first line; later duplicates are deleted.
+    async fn find_own_comment(&self, github: &RepoRef, number: i64, marker: &str) -> Result<Option<i64>> {
+        let bot = self.github.bot_login().await?;
+        let comments = self.github.comments(github, number).await?;
+        let mut own = comments.into_iter().filter(|comment| {
+            comment.author.eq_ignore_ascii_case(&bot) && comment.body.lines().next().map(str::trim) == Some(marker)
+        });
+        let first = own.next().map(|comment| comment.id);
+        for duplicate in own {
+            match self.github.delete_comment(github, duplicate.id).await {
+                Ok(()) | Err(GitHubError::NotFound { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(first)
+    }
+
+    /// Posts one comment, once: its marker finds an earlier try whose answer was lost.
+    pub(super) async fn post_comment(&self, repo: &Repo, number: i64, name: &str, body: &str) -> Result<()> {
+        let marker = format!("<!-- stackorder:note:{name} -->");
+        let body = format!("{marker}\n{}", render::escape::cut_markdown(body, render::COMMENT_BYTES_MAX - marker.len() - 1));
+        self.write_own_comment(&repo_ref(repo), number, &format!("note:{name}"), &marker, &body, false).await
+    }
+
+    /// The comment that tells how an apply ended.
+    pub(super) async fn post_outcome(&self, repo: &Repo, number: i64, id: &RunId) -> Result<()> {
+        let Some(scene) = self.store.scene(id).await? else { return Ok(()) };
+        let context = self.context(&scene).await?;
+        let body = render::outcome::comment(&scene, id, &context);
+        self.post_comment(repo, number, &format!("outcome:{id}"), &body).await
+    }
+
+    pub(super) async fn react_now(&self, repo: &Repo, comment_id: i64, reaction: Reaction) -> Result<()> {
+        match self.github.react(&repo_ref(repo), comment_id, reaction).await {
+            Ok(()) | Err(GitHubError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Commits whose plan run or apply was superseded and that no current run is of.
+fn superseded_commits(scene: &Scene) -> Vec<(Sha, RunId)> {
+    let current: BTreeSet<&Sha> =
+        scene.runs.values().filter(|run| run.status != RunStatus::Superseded).map(|run| &run.sha).collect();
+    let mut commits: BTreeMap<Sha, RunId> = BTreeMap::new();
+    for run in scene.newest_first() {
+        if run.status == RunStatus::Superseded && !current.contains(&run.sha) {
+            commits.entry(run.sha.clone()).or_insert_with(|| run.id.clone());
+        }
+    }
+    commits.into_iter().collect()
+}
+
+fn checks_scope(github: &RepoRef, sha: &Sha) -> String {
+    format!("checks:{}:{sha}", github.id)
+}
+
+fn digest_of(text: &str) -> String {
+    hex(&Sha256::digest(text.as_bytes()))
+}

@@ -1,0 +1,315 @@
+//! The loops that work inbox and outbox off, one piece at a time, under a lease (spec 21 §3 "Queue rules").
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::sync::watch;
+
+use super::comments;
+use super::rendering::Turn;
+use super::{App, Error, Result};
+use crate::clock::{HOUR_MS, MINUTE_MS, Millis, SECOND_MS};
+use crate::github::api::{GitHubError, Reaction, WorkflowRunFacts};
+use crate::github::webhook::{self, Event};
+use crate::http::errors::chain;
+use crate::ids::{DispatchId, RunId, StackKey};
+use crate::run::model::Repo;
+use crate::run::scene::JobKind;
+use crate::store::{Delivery, Job, Outcome, Retention};
+
+/// A handler that takes longer is taken to have died: always above `HANDLER_MAX`.
+const LEASE_MS: Millis = 10 * MINUTE_MS;
+const HANDLER_MAX: Duration = Duration::from_secs(5 * 60);
+/// How long an idle worker sleeps when nobody wakes it.
+const IDLE_POLL: Duration = Duration::from_secs(2);
+/// Waits after the first to the fourth failure; the fifth makes a dead letter.
+const RETRY_MS: [Millis; 4] = [MINUTE_MS, 5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS];
+/// A rendering that finds another one at work looks again after this.
+const RENDER_AGAIN_MS: Millis = SECOND_MS;
+
+/// Works until told to stop; what was claimed is finished first.
+pub async fn run(app: Arc<App>, worker: String, retention: Retention, mut stop: watch::Receiver<bool>) {
+    while !*stop.borrow() {
+        // Registered before looking, so that a ring in between is not lost.
+        let ring = app.wake.notified();
+        let worked = match work_one(&app, &worker, &retention).await {
+            Ok(worked) => worked,
+            Err(error) => {
+                tracing::error!(worker, error = chain(&error), "the queue cannot be used");
+                false
+            }
+        };
+        if worked {
+            continue;
+        }
+        tokio::select! {
+            () = ring => {}
+            () = tokio::time::sleep(IDLE_POLL) => {}
+            _ = stop.changed() => {}
+        }
+    }
+}
+
+/// Works one delivery and one job; whether there was any.
+pub async fn work_one(app: &App, worker: &str, retention: &Retention) -> Result<bool> {
+    let mut worked = false;
+    if let Some(delivery) = app.store.claim_delivery(worker, app.now(), LEASE_MS).await? {
+        worked = true;
+        let handled = tokio::time::timeout(HANDLER_MAX, app.handle_delivery(&delivery)).await;
+        let outcome = outcome_of(app, handled, delivery.attempts);
+        if let Outcome::Dead { error } = &outcome {
+            tracing::error!(delivery = delivery.id, event = delivery.event, error, "a delivery is given up");
+            app.answer_dead_command(&delivery).await?;
+        }
+        app.store.finish_delivery(&delivery.id, worker, &outcome, app.now()).await?;
+    }
+    if let Some(job) = app.store.claim_job(worker, app.now(), LEASE_MS).await? {
+        worked = true;
+        let handled = tokio::time::timeout(HANDLER_MAX, app.handle_job(&job, worker, retention)).await;
+        let outcome = match handled {
+            Ok(Ok(Turn::Busy)) => Outcome::Retry { at: app.now() + RENDER_AGAIN_MS, error: String::new() },
+            Ok(Ok(Turn::Done)) => Outcome::Done,
+            Ok(Err(error)) => outcome_of(app, Ok(Err(error)), job.attempts),
+            Err(elapsed) => outcome_of(app, Err(elapsed), job.attempts),
+        };
+        if let Outcome::Dead { error } = &outcome {
+            tracing::error!(job = job.id, kind = job.kind.as_str(), error, "a job is given up");
+        }
+        app.store.finish_job(&job, worker, &outcome, app.now()).await?;
+    }
+    Ok(worked)
+}
+
+fn outcome_of(app: &App, handled: std::result::Result<Result<()>, tokio::time::error::Elapsed>, attempts: u32) -> Outcome {
+    let error = match handled {
+        Ok(Ok(())) => return Outcome::Done,
+        Ok(Err(Error::Invalid(reason))) => {
+            tracing::warn!(reason, "a payload that no retry could mend");
+            return Outcome::Done;
+        }
+        Ok(Err(error)) => error,
+        Err(_) => Error::Invalid("it took longer than five minutes".to_owned()),
+    };
+    let text = chain(&error);
+    let asked_for = match &error {
+        Error::GitHub(GitHubError::Temporary { retry_at, .. }) => *retry_at,
+        Error::GitHub(GitHubError::NotFound { .. } | GitHubError::Permanent { .. }) => {
+            return Outcome::Dead { error: text };
+        }
+        Error::Store(_) | Error::Invalid(_) => None,
+    };
+    match RETRY_MS.get(attempts as usize) {
+        Some(wait) => {
+            tracing::warn!(error = text, "tried again later");
+            Outcome::Retry { at: asked_for.unwrap_or(app.now() + wait), error: text }
+        }
+        None => Outcome::Dead { error: text },
+    }
+}
+
+impl App {
+    async fn handle_delivery(&self, delivery: &Delivery) -> Result<()> {
+        let event = webhook::parse(&delivery.event, &delivery.payload).map_err(|error| Error::Invalid(error.to_string()))?;
+        match event {
+            Event::Installation { action, installation, repositories } => match action.as_str() {
+                "deleted" => Ok(self.store.delete_installation(installation.id).await?),
+                "created" | "unsuspend" | "new_permissions_accepted" | "suspend" => {
+                    self.store
+                        .save_installation(&crate::store::Installation {
+                            id: installation.id,
+                            account: installation.account,
+                            account_type: installation.account_type,
+                            suspended: action == "suspend",
+                        })
+                        .await?;
+                    if action == "suspend" {
+                        return Ok(());
+                    }
+                    let named: Vec<_> = repositories.into_iter().map(|repo| (repo.id, repo.name)).collect();
+                    self.add_repositories(installation.id, &named).await
+                }
+                _ => Ok(()),
+            },
+            Event::InstallationRepositories { installation, added, removed } => {
+                for repo in removed {
+                    self.store.delete_repo(repo.id).await?;
+                }
+                self.store
+                    .save_installation(&crate::store::Installation {
+                        id: installation.id,
+                        account: installation.account,
+                        account_type: installation.account_type,
+                        suspended: false,
+                    })
+                    .await?;
+                let named: Vec<_> = added.into_iter().map(|repo| (repo.id, repo.name)).collect();
+                self.add_repositories(installation.id, &named).await
+            }
+            Event::PullRequest { action, repo, number, base_changed, .. } => {
+                let Some(repo) = self.known(repo.id).await? else { return Ok(()) };
+                self.pull_request_changed(&repo, number, &action, base_changed).await
+            }
+            Event::IssueComment { action, repo, number, is_pull_request, comment_id, body, author, author_is_bot, sender_is_bot } => {
+                let Some(repo) = self.known(repo.id).await? else { return Ok(()) };
+                if action != "created" || !is_pull_request || author_is_bot || sender_is_bot {
+                    return Ok(());
+                }
+                self.commented(&repo, number, comment_id, &author, &body).await
+            }
+            Event::Push { repo, reference, deleted, default_branch, .. } => {
+                let Some(mut known) = self.known(repo.id).await? else { return Ok(()) };
+                if !default_branch.is_empty() && default_branch != known.default_branch {
+                    known.default_branch = default_branch;
+                    self.store.save_repo(&known).await?;
+                }
+                if !deleted && reference == format!("refs/heads/{}", known.default_branch) {
+                    self.load_config_soon(known.id).await?;
+                }
+                Ok(())
+            }
+            Event::CheckRun { action, repo, name, head_sha, sender, sender_is_bot, .. } => {
+                let Some(repo) = self.known(repo.id).await? else { return Ok(()) };
+                if action != "rerequested" || sender_is_bot {
+                    return Ok(());
+                }
+                self.check_rerequested(&repo, &name, &head_sha, &sender).await
+            }
+            Event::WorkflowRun { repo, run_id, attempt, path, title, event, head_sha, status, conclusion, created_at, .. } => {
+                let Some(repo) = self.known(repo.id).await? else { return Ok(()) };
+                let facts = WorkflowRunFacts {
+                    id: run_id,
+                    attempt,
+                    title,
+                    event,
+                    path,
+                    head_sha,
+                    completed: status == "completed",
+                    conclusion,
+                    created_at,
+                };
+                self.workflow_run_changed(&repo, &facts).await
+            }
+            Event::WorkflowJob { repo, run_id, attempt, name, status, html_url, .. } => {
+                let Some(repo) = self.known(repo.id).await? else { return Ok(()) };
+                self.workflow_job_changed(&repo, run_id, attempt, &name, &status, &html_url).await
+            }
+            Event::DeploymentProtectionRule { .. } | Event::Ping | Event::Other => Ok(()),
+        }
+    }
+
+    /// The repository of an event; unknown and suspended ones drop it.
+    async fn known(&self, repo_id: i64) -> Result<Option<Repo>> {
+        Ok(self.store.repo(repo_id).await?.filter(|repo| !repo.suspended))
+    }
+
+    /// A command among the dead letters is answered: nothing retries it any more.
+    async fn answer_dead_command(&self, delivery: &Delivery) -> Result<()> {
+        let Ok(Event::IssueComment { action, repo, number, is_pull_request: true, comment_id, body, author_is_bot: false, .. }) =
+            webhook::parse(&delivery.event, &delivery.payload)
+        else {
+            return Ok(());
+        };
+        let Some(repo) = self.known(repo.id).await? else { return Ok(()) };
+        if action != "created" || self.store.was_claimed(&comments::claim_name(&repo, comment_id)).await? {
+            return Ok(());
+        }
+        self.command_broke_off(&repo, number, comment_id, &body).await
+    }
+
+    async fn handle_job(&self, job: &Job, worker: &str, retention: &Retention) -> Result<Turn> {
+        let payload: Payload = serde_json::from_value(job.payload.clone()).map_err(|error| Error::Invalid(error.to_string()))?;
+        let repo = match payload.repo_id {
+            Some(id) => self.known(id).await?,
+            None => None,
+        };
+        match job.kind {
+            JobKind::SyncInstallations => self.sync_installations().await?,
+            JobKind::Reconcile => self.reconcile().await?,
+            JobKind::OpenPullRequests => self.look_at_open_pull_requests().await?,
+            JobKind::StaleLocks => self.remind_of_locks().await?,
+            JobKind::Prune => drop(self.store.prune(self.now(), retention).await?),
+            JobKind::SendDispatch => {
+                let (Some(run), Some(dispatch)) = (payload.run_id, payload.dispatch_id) else { return Ok(Turn::Done) };
+                self.send_dispatch(&run, &dispatch).await?;
+            }
+            JobKind::Render
+            | JobKind::React
+            | JobKind::Comment
+            | JobKind::DriftIssue
+            | JobKind::LoadConfig
+            | JobKind::ScheduleDrift
+            | JobKind::DriftStack
+            | JobKind::ForkNotice => {
+                let Some(repo) = repo else { return Ok(Turn::Done) };
+                return self.handle_repo_job(job.kind, &repo, payload, worker).await;
+            }
+        }
+        Ok(Turn::Done)
+    }
+
+    async fn handle_repo_job(&self, kind: JobKind, repo: &Repo, payload: Payload, worker: &str) -> Result<Turn> {
+        match kind {
+            JobKind::Render => {
+                if let Some(number) = payload.pr_number {
+                    return self.render_pull(repo, number, worker).await;
+                }
+            }
+            JobKind::React => {
+                let reaction = match payload.reaction.as_deref() {
+                    Some("rocket") => Reaction::Rocket,
+                    Some(_) | None => Reaction::Eyes,
+                };
+                if let Some(id) = payload.comment_id {
+                    self.react_now(repo, id, reaction).await?;
+                }
+            }
+            JobKind::Comment => match (payload.pr_number, payload.outcome_of, payload.name, payload.body) {
+                (Some(number), Some(run), _, _) => self.post_outcome(repo, number, &run).await?,
+                (Some(number), None, Some(name), Some(body)) => self.post_comment(repo, number, &name, &body).await?,
+                _ => {}
+            },
+            JobKind::DriftIssue => {
+                if let Some(key) = payload.key {
+                    self.write_drift_issue(repo, &key).await?;
+                }
+            }
+            JobKind::LoadConfig => self.load_config(repo.id).await?,
+            JobKind::ScheduleDrift => self.schedule_drift(repo, payload.fire.unwrap_or_else(|| self.now())).await?,
+            JobKind::DriftStack => {
+                if let Some(key) = payload.key {
+                    self.drift_stack(repo, &key).await?;
+                }
+            }
+            JobKind::ForkNotice => {
+                if let Some(number) = payload.pr_number {
+                    self.write_fork_notice(repo, number).await?;
+                }
+            }
+            JobKind::SyncInstallations
+            | JobKind::Reconcile
+            | JobKind::OpenPullRequests
+            | JobKind::StaleLocks
+            | JobKind::Prune
+            | JobKind::SendDispatch => {}
+        }
+        Ok(Turn::Done)
+    }
+}
+
+/// The union of all jobs' payloads; each kind reads its own fields.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Payload {
+    repo_id: Option<i64>,
+    pr_number: Option<i64>,
+    run_id: Option<RunId>,
+    dispatch_id: Option<DispatchId>,
+    comment_id: Option<i64>,
+    reaction: Option<String>,
+    name: Option<String>,
+    body: Option<String>,
+    outcome_of: Option<RunId>,
+    key: Option<StackKey>,
+    fire: Option<Millis>,
+}
