@@ -17,4 +17,5 @@ pub mod config;
 pub mod graph;
 pub mod ids;
 pub mod plan;
+pub mod redaction;
 pub mod render;
