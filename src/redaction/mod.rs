@@ -20,6 +20,7 @@ use std::ops::Range;
 use serde_json::Value;
 
 pub use literals::is_secret_name;
+pub use patterns::is_secret_key;
 pub use sensitive::UpstreamOutputs;
 pub use stream::{StreamRedactor, Streamed};
 

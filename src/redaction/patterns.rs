@@ -226,6 +226,12 @@ fn find_url_passwords(text: &str, ranges: &mut Vec<Range<usize>>) {
 
 const KEY_ENDINGS: [&str; 4] = ["password", "passwd", "secret", "token"];
 
+/// Whether the string values of such a key are masked in text, so that they can be masked without the text around.
+pub fn is_secret_key(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    KEY_ENDINGS.iter().any(|ending| key.ends_with(ending))
+}
+
 /// Fewest characters of an AWS secret key; real ones have forty.
 const AWS_SECRET_LENGTH_MIN: usize = 16;
 
