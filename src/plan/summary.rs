@@ -26,6 +26,15 @@ pub enum PlanError {
     Actions { address: String, actions: Vec<String> },
 }
 
+impl PlanError {
+    pub(super) fn unknown_actions(address: &str, actions: &[&str]) -> Self {
+        Self::Actions {
+            address: address.to_owned(),
+            actions: actions.iter().map(|action| (*action).to_owned()).collect(),
+        }
+    }
+}
+
 /// The counts of one plan as they are stored and sent (spec 20 §6).
 ///
 /// `forgets` is ours: a plan that only forgets a resource is no empty plan.
@@ -163,7 +172,7 @@ pub fn summarise(plan_json: &Value) -> Result<Summarised, PlanError> {
     Ok(Summarised { summary, addresses })
 }
 
-fn check_format(plan_json: &Value) -> Result<(), PlanError> {
+pub(super) fn check_format(plan_json: &Value) -> Result<(), PlanError> {
     let format =
         plan_json.get("format_version").and_then(Value::as_str).ok_or(PlanError::NotAPlan("format_version"))?;
     // A state has a format version too, and no changes: it would count as an empty plan.
@@ -176,7 +185,7 @@ fn check_format(plan_json: &Value) -> Result<(), PlanError> {
     }
 }
 
-fn resource_changes(plan_json: &Value) -> Result<&[Value], PlanError> {
+pub(super) fn resource_changes(plan_json: &Value) -> Result<&[Value], PlanError> {
     match plan_json.get("resource_changes") {
         None | Some(Value::Null) => Ok(&[]),
         Some(Value::Array(entries)) => Ok(entries),
@@ -224,7 +233,7 @@ fn count_resource(
     }
     let change = entry.get("change").ok_or_else(|| bad_entry(address, "has no change"))?;
     let actions = actions_of(address, change)?;
-    let kind = Change::of(&actions).ok_or_else(|| unknown_actions(address, &actions))?;
+    let kind = Change::of(&actions).ok_or_else(|| PlanError::unknown_actions(address, &actions))?;
     let importing = change.get("importing").is_some_and(|import| !import.is_null());
     if importing {
         summary.imports += 1;
@@ -291,13 +300,6 @@ fn count_outputs(plan_json: &Value) -> Result<u32, PlanError> {
 
 fn bad_entry(place: &str, problem: &'static str) -> PlanError {
     PlanError::Entry { place: place.to_owned(), problem }
-}
-
-fn unknown_actions(address: &str, actions: &[&str]) -> PlanError {
-    PlanError::Actions {
-        address: address.to_owned(),
-        actions: actions.iter().map(|action| (*action).to_owned()).collect(),
-    }
 }
 
 #[cfg(test)]
