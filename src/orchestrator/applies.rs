@@ -84,7 +84,8 @@ impl App {
             }
             Err(NotStarted::Refused(refusals)) => {
                 let text = render::refusal::comment(&comment.command.canonical(), &refusals);
-                let reasons: Vec<String> = refusals.iter().map(|refusal| format!("{}: {}", refusal.layer, refusal.reason)).collect();
+                let reasons: Vec<String> =
+                    refusals.iter().map(|refusal| format!("{}: {}", refusal.layer, refusal.reason)).collect();
                 Outcome::refused(&reasons.join("; "), text)
             }
         })
@@ -167,11 +168,8 @@ impl App {
                 reviewers.insert(login, self.github.permission(&github, &review.author).await?);
             }
         }
-        let codeowners = if policy.apply.require_codeowner_review {
-            self.codeowners(repo, &default_head).await?
-        } else {
-            None
-        };
+        let codeowners =
+            if policy.apply.require_codeowner_review { self.codeowners(repo, &default_head).await? } else { None };
         let owner_members = self.owner_members(repo, codeowners.as_deref(), &selected, reviewers.keys()).await?;
         let ahead = match policy.apply.require_up_to_date {
             RequireUpToDate::Affected if pull.open => {
@@ -185,7 +183,8 @@ impl App {
                 artifacts.insert(workflow_run_id, self.github.artifacts(&github, workflow_run_id).await?);
             }
         }
-        let facts = GateFacts { pull, permission, teams, reviews, reviewers, codeowners, owner_members, ahead, artifacts };
+        let facts =
+            GateFacts { pull, permission, teams, reviews, reviewers, codeowners, owner_members, ahead, artifacts };
         Ok(Gathered { facts, stack_files })
     }
 
@@ -290,12 +289,20 @@ fn teams_of(
 }
 
 /// Evaluates the gate on the scene as it is now and starts the apply if nothing refuses.
-pub(super) fn start_apply(next: &mut Next, asked: &Asked<'_>, gathered: &Gathered) -> std::result::Result<RunId, NotStarted> {
+pub(super) fn start_apply(
+    next: &mut Next,
+    asked: &Asked<'_>,
+    gathered: &Gathered,
+) -> std::result::Result<RunId, NotStarted> {
     let commits: Vec<&Sha> = asked.commits.iter().collect();
     let before = next.scene.clone();
     let view = PlanView::of(&before, &commits);
     let (selected, unknown) = selection(&view, asked.keys);
-    if view.rows.is_empty() && unknown.is_empty() && !view.is_empty() && view.status() == Some(crate::run::status::RunStatus::Planned) {
+    if view.rows.is_empty()
+        && unknown.is_empty()
+        && !view.is_empty()
+        && view.status() == Some(crate::run::status::RunStatus::Planned)
+    {
         return Err(NotStarted::NothingAffected);
     }
     let request = GateRequest {
@@ -331,7 +338,9 @@ pub(super) fn start_apply(next: &mut Next, asked: &Asked<'_>, gathered: &Gathere
     let mut plans: BTreeMap<StackKey, Row> = view.rows.iter().map(|(key, row)| (key.clone(), (*row).clone())).collect();
     for plan in plans.values_mut() {
         let listed = gathered.facts.artifacts.get(&plan.plan_run_id).into_iter().flatten();
-        if let Some(artifact) = listed.filter(|artifact| artifact.name == plan.plan_artifact).max_by_key(|artifact| artifact.id) {
+        if let Some(artifact) =
+            listed.filter(|artifact| artifact.name == plan.plan_artifact).max_by_key(|artifact| artifact.id)
+        {
             plan.plan_artifact_id = Some(artifact.id);
             plan.plan_artifact_expires_at = artifact.expires_at;
         }

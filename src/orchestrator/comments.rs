@@ -30,7 +30,14 @@ pub fn claim_name(repo: &Repo, comment_id: i64) -> String {
 }
 
 impl App {
-    pub(super) async fn commented(&self, repo: &Repo, number: i64, comment_id: i64, author: &str, body: &str) -> Result<()> {
+    pub(super) async fn commented(
+        &self,
+        repo: &Repo,
+        number: i64,
+        comment_id: i64,
+        author: &str,
+        body: &str,
+    ) -> Result<()> {
         let command = match parse_comment(body) {
             Parsed::NotForUs => return Ok(()),
             Parsed::Help => Command { verb: Verb::Help, keys: Vec::new() },
@@ -214,13 +221,11 @@ fn unlock_text(released: &[Lock], author: &str) -> String {
     }
     let lines: Vec<String> = released
         .iter()
-        .map(|lock| format!("- {} (held since {})", escape::code(lock.key.as_str()), crate::clock::rfc3339(lock.taken_at)))
+        .map(|lock| {
+            format!("- {} (held since {})", escape::code(lock.key.as_str()), crate::clock::rfc3339(lock.taken_at))
+        })
         .collect();
-    format!(
-        "**Unlocked by {}.**\n\n{}\n\nState locks in S3 are not affected.",
-        escape::text(author),
-        lines.join("\n")
-    )
+    format!("**Unlocked by {}.**\n\n{}\n\nState locks in S3 are not affected.", escape::text(author), lines.join("\n"))
 }
 
 /// The four commands.

@@ -56,7 +56,12 @@ impl App {
         }
     }
 
-    async fn record_sent(&self, subject: &Subject, dispatch_id: &DispatchId, workflow_run_id: Option<i64>) -> Result<()> {
+    async fn record_sent(
+        &self,
+        subject: &Subject,
+        dispatch_id: &DispatchId,
+        workflow_run_id: Option<i64>,
+    ) -> Result<()> {
         self.decide(subject, |next| {
             let now = next.now;
             if let Some(dispatch) = next.scene.dispatches.get_mut(dispatch_id) {

@@ -23,12 +23,18 @@ pub fn drift_title(key: &StackKey) -> String {
 impl App {
     /// Spreads one check per live stack over the hour.
     pub(super) async fn schedule_drift(&self, repo: &Repo, fire: Millis) -> Result<()> {
-        let graph = self.current_graph(repo).await.map_err(|_| super::Error::Invalid("the graph cannot be read".to_owned()))?;
+        let graph =
+            self.current_graph(repo).await.map_err(|_| super::Error::Invalid("the graph cannot be read".to_owned()))?;
         let Some(graph) = graph else { return Ok(()) };
-        let mut keys: Vec<StackKey> =
-            graph.stacks.iter().filter(|stack| !stack.external).filter_map(|stack| StackKey::parse(&stack.key).ok()).collect();
+        let mut keys: Vec<StackKey> = graph
+            .stacks
+            .iter()
+            .filter(|stack| !stack.external)
+            .filter_map(|stack| StackKey::parse(&stack.key).ok())
+            .collect();
         keys.sort();
-        let step = if keys.is_empty() { 0 } else { 60 * MINUTE_MS / Millis::try_from(keys.len()).unwrap_or(Millis::MAX) };
+        let step =
+            if keys.is_empty() { 0 } else { 60 * MINUTE_MS / Millis::try_from(keys.len()).unwrap_or(Millis::MAX) };
         for (key, number) in keys.iter().zip(0..) {
             let due_at = fire + number * step;
             let stack_id = StackId::of(repo.id, key.as_str());
@@ -50,8 +56,10 @@ impl App {
             tracing::info!(repo = %repo.full_name, %key, "drift check skipped: the stack is locked");
             return Ok(());
         }
-        let graph = self.current_graph(repo).await.map_err(|_| super::Error::Invalid("the graph cannot be read".to_owned()))?;
-        let Some(stack) = graph.as_ref().and_then(|graph| graph.stacks.iter().find(|stack| stack.key == key.as_str())) else {
+        let graph =
+            self.current_graph(repo).await.map_err(|_| super::Error::Invalid("the graph cannot be read".to_owned()))?;
+        let Some(stack) = graph.as_ref().and_then(|graph| graph.stacks.iter().find(|stack| stack.key == key.as_str()))
+        else {
             return Ok(());
         };
         let now = self.now();
@@ -77,7 +85,8 @@ impl App {
         let id: RunId = self.new_run_id();
         let subject = Subject::Pull { repo_id: repo.id, number: 0 };
         self.decide(&subject, |next| {
-            let mut run = plan_start::blank_run(next, id.clone(), head.clone(), Mode::Drift, Trigger::Schedule, "stackorder");
+            let mut run =
+                plan_start::blank_run(next, id.clone(), head.clone(), Mode::Drift, Trigger::Schedule, "stackorder");
             run.waves = 1;
             run.graph_sha.clone_from(&next.scene.repo.default_graph);
             let rows = plan_start::pending_row(&run, &affected, next.now).into_iter().collect();
@@ -119,7 +128,13 @@ impl App {
 
     /// The drift run a stack has in flight, for pages.
     pub async fn drift_in_flight(&self, repo_id: i64) -> Result<Vec<Run>> {
-        let filter = RunFilter { repo_id: Some(repo_id), mode: Some(Mode::Drift), open_only: true, limit: 200, ..RunFilter::default() };
+        let filter = RunFilter {
+            repo_id: Some(repo_id),
+            mode: Some(Mode::Drift),
+            open_only: true,
+            limit: 200,
+            ..RunFilter::default()
+        };
         let runs = self.store.runs(&filter).await?;
         Ok(runs.into_iter().filter(|run| run.status != RunStatus::Planned).collect())
     }

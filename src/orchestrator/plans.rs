@@ -95,7 +95,13 @@ impl App {
             return Ok(());
         }
         let Ok(sha) = Sha::parse(head_sha) else { return Ok(()) };
-        let filter = RunFilter { repo_id: Some(repo.id), sha: Some(sha), mode: Some(Mode::Plan), limit: 1, ..RunFilter::default() };
+        let filter = RunFilter {
+            repo_id: Some(repo.id),
+            sha: Some(sha),
+            mode: Some(Mode::Plan),
+            limit: 1,
+            ..RunFilter::default()
+        };
         let Some(run) = self.store.runs(&filter).await?.into_iter().next() else { return Ok(()) };
         if run.pr_number == 0 {
             return Ok(());
@@ -133,7 +139,8 @@ impl App {
     /// No graph of this head yet: its plan workflow is run again instead (spec 30 §11.4).
     async fn plan_workflow_again(&self, repo: &Repo, comment: &CommandComment, head: &Sha) -> Result<()> {
         let runs = self.github.plan_runs(&repo_ref(repo), head).await?;
-        let reason = "there is no graph of this head yet, and no plan workflow run that could be run again; push to start one";
+        let reason =
+            "there is no graph of this head yet, and no plan workflow run that could be run again; push to start one";
         let Some(run) = runs.first() else {
             return self
                 .decide_comment(repo, comment, |_| Outcome::refused(reason, refused_text(&comment.command, reason)))
@@ -150,15 +157,25 @@ impl App {
 fn start_plan(next: &mut Next, request: &PlanRequest, pull: &PullRequest) -> std::result::Result<RunId, String> {
     let head = &pull.head_sha;
     let view = PlanView::of(&next.scene, &[head]);
-    let graph: Arc<Graph> =
-        view.graph_sha().and_then(|sha| next.scene.graphs.get(sha)).cloned().ok_or("there is no graph of this head yet")?;
+    let graph: Arc<Graph> = view
+        .graph_sha()
+        .and_then(|sha| next.scene.graphs.get(sha))
+        .cloned()
+        .ok_or("there is no graph of this head yet")?;
     let graph_sha = view.graph_sha().cloned();
     let mut run = Run {
         commit_message: view.runs.first().map(|run| run.commit_message.clone()).unwrap_or_default(),
         commit_author: view.runs.first().map(|run| run.commit_author.clone()).unwrap_or_default(),
         head_ref: pull.head_ref.clone(),
         graph_sha,
-        ..plan_start::blank_run(next, request.id.clone(), head.clone(), Mode::Plan, request.trigger, &request.requested_by)
+        ..plan_start::blank_run(
+            next,
+            request.id.clone(),
+            head.clone(),
+            Mode::Plan,
+            request.trigger,
+            &request.requested_by,
+        )
     };
     let known: BTreeMap<StackKey, Row> = view.rows.iter().map(|(key, row)| (key.clone(), (*row).clone())).collect();
     let wanted: BTreeSet<String> =

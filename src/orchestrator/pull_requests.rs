@@ -15,7 +15,13 @@ use crate::run::supersede;
 const FORK_TITLE: &str = "Not run: pull request from a fork";
 
 impl App {
-    pub(super) async fn pull_request_changed(&self, repo: &Repo, number: i64, action: &str, base_changed: bool) -> Result<()> {
+    pub(super) async fn pull_request_changed(
+        &self,
+        repo: &Repo,
+        number: i64,
+        action: &str,
+        base_changed: bool,
+    ) -> Result<()> {
         match action {
             "opened" | "reopened" => self.note_fork(repo, number).await,
             "synchronize" => {

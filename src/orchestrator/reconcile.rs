@@ -112,7 +112,8 @@ impl App {
             }
         }
         for dispatch in unbound {
-            let still = self.store.scene(&dispatch.run_id).await?.and_then(|scene| scene.dispatches.get(&dispatch.id).cloned());
+            let still =
+                self.store.scene(&dispatch.run_id).await?.and_then(|scene| scene.dispatches.get(&dispatch.id).cloned());
             let lost = still.is_some_and(|found| found.workflow_run_id.is_none() && found.completed_at.is_none());
             let waits = undecided.contains(&(dispatch.run_id.to_string(), dispatch.wave));
             if lost && !waits && now - dispatch.dispatched_at >= LOST_MS {
@@ -129,8 +130,13 @@ impl App {
     /// One list call a repository; single reads only for what the list no longer shows.
     async fn look_at_bound(&self, repo: &Repo, bound: &[&Dispatch]) -> Result<()> {
         let oldest = bound.iter().map(|dispatch| dispatch.dispatched_at).min().unwrap_or_default() - MINUTE_MS;
-        let listed: BTreeMap<i64, WorkflowRunFacts> =
-            self.github.dispatched_runs(&repo_ref(repo), oldest).await?.into_iter().map(|facts| (facts.id, facts)).collect();
+        let listed: BTreeMap<i64, WorkflowRunFacts> = self
+            .github
+            .dispatched_runs(&repo_ref(repo), oldest)
+            .await?
+            .into_iter()
+            .map(|facts| (facts.id, facts))
+            .collect();
         for dispatch in bound {
             let id = dispatch.workflow_run_id.expect("sorted by having one");
             let facts = match listed.get(&id) {
@@ -153,7 +159,15 @@ impl App {
     async fn look_for_waiting_jobs(&self, repo: &Repo, dispatch: &Dispatch, workflow_run_id: i64) -> Result<()> {
         for job in self.github.jobs(&repo_ref(repo), workflow_run_id).await? {
             if job.status == "waiting" || job.status == "in_progress" {
-                self.workflow_job_changed(repo, workflow_run_id, dispatch.attempt, &job.name, &job.status, &job.html_url).await?;
+                self.workflow_job_changed(
+                    repo,
+                    workflow_run_id,
+                    dispatch.attempt,
+                    &job.name,
+                    &job.status,
+                    &job.html_url,
+                )
+                .await?;
             }
         }
         Ok(())
@@ -236,7 +250,8 @@ impl App {
             self.run_plan_workflow_again(repo, pull).await?;
         }
         let numbers: BTreeSet<i64> = open.iter().map(|pull| pull.number).collect();
-        let holders: BTreeSet<i64> = self.store.locks(Some(repo.id)).await?.into_iter().map(|lock| lock.pr_number).collect();
+        let holders: BTreeSet<i64> =
+            self.store.locks(Some(repo.id)).await?.into_iter().map(|lock| lock.pr_number).collect();
         for number in holders.into_iter().filter(|number| *number != 0 && !numbers.contains(number)) {
             self.pull_request_closed(repo, number).await?;
         }
@@ -245,7 +260,9 @@ impl App {
 
     async fn run_plan_workflow_again(&self, repo: &Repo, pull: &PullRequest) -> Result<()> {
         let github = repo_ref(repo);
-        let Some(facts) = self.github.plan_runs(&github, &pull.head_sha).await?.into_iter().next() else { return Ok(()) };
+        let Some(facts) = self.github.plan_runs(&github, &pull.head_sha).await?.into_iter().next() else {
+            return Ok(());
+        };
         let once = format!("replan_head:{}:{}:{}", repo.id, pull.number, pull.head_sha);
         if !facts.completed || self.store.was_claimed(&once).await? {
             return Ok(());

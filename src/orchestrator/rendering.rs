@@ -81,12 +81,17 @@ impl App {
         }
         let mut pending: BTreeMap<RunId, Vec<(String, i64)>> = BTreeMap::new();
         let waiting = scene.dispatches.values().filter(|dispatch| {
-            let held = scene.rows(&dispatch.run_id).any(|row| row.waiting_for_approval && row.dispatch_id.as_ref() == Some(&dispatch.id));
+            let held = scene
+                .rows(&dispatch.run_id)
+                .any(|row| row.waiting_for_approval && row.dispatch_id.as_ref() == Some(&dispatch.id));
             held && dispatch.completed_at.is_none()
         });
         for dispatch in waiting {
             if let Some(workflow_run_id) = dispatch.workflow_run_id {
-                pending.entry(dispatch.run_id.clone()).or_default().push((dispatch.environment.clone(), workflow_run_id));
+                pending
+                    .entry(dispatch.run_id.clone())
+                    .or_default()
+                    .push((dispatch.environment.clone(), workflow_run_id));
             }
         }
         Ok(Context {
@@ -140,7 +145,9 @@ impl App {
         let id = match known.filter(|known| known.github_id != 0) {
             Some(known) => match self.github.edit_comment(github, known.github_id, body).await {
                 Ok(()) => known.github_id,
-                Err(GitHubError::NotFound { .. }) if recreate => self.github.create_comment(github, number, body).await?,
+                Err(GitHubError::NotFound { .. }) if recreate => {
+                    self.github.create_comment(github, number, body).await?
+                }
                 Err(GitHubError::NotFound { .. }) => 0,
                 Err(error) => return Err(error.into()),
             },
@@ -176,7 +183,8 @@ impl App {
     /// Posts one comment, once: its marker finds an earlier try whose answer was lost.
     pub(super) async fn post_comment(&self, repo: &Repo, number: i64, name: &str, body: &str) -> Result<()> {
         let marker = format!("<!-- stackorder:note:{name} -->");
-        let body = format!("{marker}\n{}", render::escape::cut_markdown(body, render::COMMENT_BYTES_MAX - marker.len() - 1));
+        let body =
+            format!("{marker}\n{}", render::escape::cut_markdown(body, render::COMMENT_BYTES_MAX - marker.len() - 1));
         self.write_own_comment(&repo_ref(repo), number, &format!("note:{name}"), &marker, &body, false).await
     }
 

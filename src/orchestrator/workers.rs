@@ -81,7 +81,11 @@ pub async fn work_one(app: &App, worker: &str, retention: &Retention) -> Result<
     Ok(worked)
 }
 
-fn outcome_of(app: &App, handled: std::result::Result<Result<()>, tokio::time::error::Elapsed>, attempts: u32) -> Outcome {
+fn outcome_of(
+    app: &App,
+    handled: std::result::Result<Result<()>, tokio::time::error::Elapsed>,
+    attempts: u32,
+) -> Outcome {
     let error = match handled {
         Ok(Ok(())) => return Outcome::Done,
         Ok(Err(Error::Invalid(reason))) => {
@@ -110,7 +114,8 @@ fn outcome_of(app: &App, handled: std::result::Result<Result<()>, tokio::time::e
 
 impl App {
     async fn handle_delivery(&self, delivery: &Delivery) -> Result<()> {
-        let event = webhook::parse(&delivery.event, &delivery.payload).map_err(|error| Error::Invalid(error.to_string()))?;
+        let event =
+            webhook::parse(&delivery.event, &delivery.payload).map_err(|error| Error::Invalid(error.to_string()))?;
         match event {
             Event::Installation { action, installation, repositories } => match action.as_str() {
                 "deleted" => Ok(self.store.delete_installation(installation.id).await?),
@@ -150,7 +155,17 @@ impl App {
                 let Some(repo) = self.known(repo.id).await? else { return Ok(()) };
                 self.pull_request_changed(&repo, number, &action, base_changed).await
             }
-            Event::IssueComment { action, repo, number, is_pull_request, comment_id, body, author, author_is_bot, sender_is_bot } => {
+            Event::IssueComment {
+                action,
+                repo,
+                number,
+                is_pull_request,
+                comment_id,
+                body,
+                author,
+                author_is_bot,
+                sender_is_bot,
+            } => {
                 let Some(repo) = self.known(repo.id).await? else { return Ok(()) };
                 if action != "created" || !is_pull_request || author_is_bot || sender_is_bot {
                     return Ok(());
@@ -175,7 +190,19 @@ impl App {
                 }
                 self.check_rerequested(&repo, &name, &head_sha, &sender).await
             }
-            Event::WorkflowRun { repo, run_id, attempt, path, title, event, head_sha, status, conclusion, created_at, .. } => {
+            Event::WorkflowRun {
+                repo,
+                run_id,
+                attempt,
+                path,
+                title,
+                event,
+                head_sha,
+                status,
+                conclusion,
+                created_at,
+                ..
+            } => {
                 let Some(repo) = self.known(repo.id).await? else { return Ok(()) };
                 let facts = WorkflowRunFacts {
                     id: run_id,
@@ -205,8 +232,16 @@ impl App {
 
     /// A command among the dead letters is answered: nothing retries it any more.
     async fn answer_dead_command(&self, delivery: &Delivery) -> Result<()> {
-        let Ok(Event::IssueComment { action, repo, number, is_pull_request: true, comment_id, body, author_is_bot: false, .. }) =
-            webhook::parse(&delivery.event, &delivery.payload)
+        let Ok(Event::IssueComment {
+            action,
+            repo,
+            number,
+            is_pull_request: true,
+            comment_id,
+            body,
+            author_is_bot: false,
+            ..
+        }) = webhook::parse(&delivery.event, &delivery.payload)
         else {
             return Ok(());
         };
@@ -218,7 +253,8 @@ impl App {
     }
 
     async fn handle_job(&self, job: &Job, worker: &str, retention: &Retention) -> Result<Turn> {
-        let payload: Payload = serde_json::from_value(job.payload.clone()).map_err(|error| Error::Invalid(error.to_string()))?;
+        let payload: Payload =
+            serde_json::from_value(job.payload.clone()).map_err(|error| Error::Invalid(error.to_string()))?;
         let repo = match payload.repo_id {
             Some(id) => self.known(id).await?,
             None => None,

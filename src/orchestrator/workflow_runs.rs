@@ -52,7 +52,8 @@ impl App {
         if let Some(dispatch) = self.store.dispatch_by_workflow_run(facts.id).await? {
             return self.close_dispatch(repo, &dispatch, facts).await;
         }
-        let filter = RunFilter { repo_id: Some(repo.id), workflow_run_id: Some(facts.id), limit: 10, ..RunFilter::default() };
+        let filter =
+            RunFilter { repo_id: Some(repo.id), workflow_run_id: Some(facts.id), limit: 10, ..RunFilter::default() };
         for run in self.store.runs(&filter).await? {
             if run.workflow_run_attempt == facts.attempt && run.mode == Mode::Plan {
                 let Some(subject) = self.subject_in(repo, &run.id).await? else { continue };
@@ -64,11 +65,21 @@ impl App {
 
     /// Closes a dispatch whose workflow run ended. One that was cancelled before a job started is sent again once, unless it
     /// applies.
-    pub(super) async fn close_dispatch(&self, repo: &Repo, dispatch: &Dispatch, facts: &WorkflowRunFacts) -> Result<()> {
+    pub(super) async fn close_dispatch(
+        &self,
+        repo: &Repo,
+        dispatch: &Dispatch,
+        facts: &WorkflowRunFacts,
+    ) -> Result<()> {
         let Some(subject) = self.subject_in(repo, &dispatch.run_id).await? else { return Ok(()) };
         let again = facts.conclusion == "cancelled"
             && dispatch.mode != Mode::Apply
-            && self.github.jobs(&repo_ref(repo), facts.id).await?.iter().all(|job| job.status == "queued" || job.status == "waiting");
+            && self
+                .github
+                .jobs(&repo_ref(repo), facts.id)
+                .await?
+                .iter()
+                .all(|job| job.status == "queued" || job.status == "waiting");
         self.decide(&subject, |next| {
             let sent_before = next.scene.dispatches.values().any(|other| {
                 other.run_id == dispatch.run_id && other.id != dispatch.id && other.conclusion == "cancelled"
@@ -100,8 +111,12 @@ impl App {
             .await?;
             return Ok(());
         }
-        let filter =
-            RunFilter { repo_id: Some(repo.id), workflow_run_id: Some(workflow_run_id), limit: 10, ..RunFilter::default() };
+        let filter = RunFilter {
+            repo_id: Some(repo.id),
+            workflow_run_id: Some(workflow_run_id),
+            limit: 10,
+            ..RunFilter::default()
+        };
         for run in self.store.runs(&filter).await? {
             if run.workflow_run_attempt == attempt {
                 let Some(subject) = self.subject_in(repo, &run.id).await? else { continue };

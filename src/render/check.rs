@@ -43,4 +43,3 @@ pub struct Check {
     /// The run's id.
     pub external_id: String,
 }
-
