@@ -4,19 +4,30 @@
 //! The gate knows nothing of GitHub's API: `facts` is what was gathered before.
 //!
 //! - `facts`: what GitHub says, gathered before the decision.
+//! - `authorization`, `approvals`, `plans`, `verdicts`, `locks`: one file per layer.
+//! - `codeowners`: who owns a path.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Millis;
-use crate::config::model::StackConfig;
+use crate::config::model::{RepoConfig, StackConfig};
 use crate::ids::StackKey;
 use crate::run::plan_view::PlanView;
 use crate::run::scene::Scene;
 use facts::{ArtifactFacts, Comparison, Membership, Permission, PullRequest, Review};
 
+mod approvals;
+mod authorization;
+pub mod codeowners;
 pub mod facts;
+mod locks;
+mod plans;
+mod verdicts;
+
+#[cfg(test)]
+mod tests;
 
 /// One reason why nothing may start.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -84,4 +95,56 @@ pub struct GateScene<'a> {
     pub stack_files: &'a BTreeMap<StackKey, StackConfig>,
     pub facts: &'a GateFacts,
     pub now: Millis,
+}
+
+impl GateScene<'_> {
+    /// The default branch's configuration (I11).
+    fn policy(&self) -> RepoConfig {
+        self.scene.repo.policy()
+    }
+
+    fn short_head(&self) -> &str {
+        self.view.sha.short()
+    }
+}
+
+/// All layers that the entry asks for, in order; no refusal means that the apply may start.
+pub fn evaluate(scene: &GateScene) -> Vec<Refusal> {
+    let mut refusals = authorization::refusals(scene);
+    match scene.request.entry {
+        Entry::Comment => {
+            refusals.extend(approvals::refusals(scene));
+            refusals.extend(approvals::base_branch(scene));
+        }
+        Entry::AfterMerge => refusals.extend(approvals::base_branch(scene)),
+        Entry::ProtectionRule { comment_apply: true } => refusals.extend(approvals::refusals(scene)),
+        Entry::Merge | Entry::ProtectionRule { comment_apply: false } => {}
+    }
+    match scene.request.entry {
+        Entry::Comment | Entry::Merge | Entry::AfterMerge => {
+            refusals.extend(plans::refusals(scene));
+            refusals.extend(verdicts::refusals(scene));
+            refusals.extend(locks::refusals(scene));
+        }
+        Entry::ProtectionRule { .. } => {}
+    }
+    refusals.sort_by_key(|refusal| refusal.layer);
+    refusals
+}
+
+/// Organisation and slug of a team written `slug`, `org/slug` or `@org/slug`; a bare slug is of the repository's owner.
+pub fn team_parts(team: &str, owner: &str) -> (String, String) {
+    let bare = team.strip_prefix('@').unwrap_or(team);
+    match bare.split_once('/') {
+        Some((organisation, slug)) => (organisation.to_owned(), slug.to_owned()),
+        None => (owner.to_owned(), bare.to_owned()),
+    }
+}
+
+fn refusal(layer: u8, name: &str, reason: impl Into<String>) -> Refusal {
+    Refusal { layer, name: name.to_owned(), reason: reason.into(), stacks: Vec::new() }
+}
+
+fn for_stacks(layer: u8, name: &str, stacks: Vec<StackKey>, reason: impl Into<String>) -> Refusal {
+    Refusal { stacks, ..refusal(layer, name, reason) }
 }
