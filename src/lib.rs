@@ -32,4 +32,8 @@ pub mod http;
 #[cfg(feature = "server")]
 pub mod orchestrator;
 #[cfg(feature = "server")]
+pub mod server;
+#[cfg(feature = "server")]
+pub mod settings;
+#[cfg(feature = "server")]
 pub mod store;

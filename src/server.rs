@@ -1,0 +1,113 @@
+//! `stackorder serve`: wires store, GitHub, orchestrator and HTTP together; owns tasks and shutdown (spec 22 §3).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::SeedableRng;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::clock::Clock;
+use crate::github::client::{ClientSettings, GitHubClient};
+use crate::github::oidc::OidcVerifier;
+use crate::http::{self, Shared};
+use crate::orchestrator::{Addresses, App, workers};
+use crate::settings::Settings;
+use crate::store::{self, StoreError};
+
+/// How often a process tries to lead, and a leader looks for due slots.
+const TICK: Duration = Duration::from_secs(30);
+/// Time for requests in flight after a stop was asked for.
+const DRAIN: Duration = Duration::from_secs(15);
+/// Time for running handlers after that.
+const HANDLER_DRAIN: Duration = Duration::from_secs(30);
+
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error("the database cannot be opened or migrated")]
+    Store(#[from] StoreError),
+    #[error("cannot listen on {address}")]
+    Listen {
+        address: std::net::SocketAddr,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("the GitHub client cannot be made: {0}")]
+    GitHub(String),
+    #[error("the server failed")]
+    Serve(#[source] std::io::Error),
+}
+
+/// Serves until `stop` turns true. `ready` is called with the bound address once requests are answered.
+pub async fn run(
+    settings: Settings,
+    clock: Arc<dyn Clock>,
+    stop: watch::Receiver<bool>,
+    ready: impl FnOnce(std::net::SocketAddr),
+) -> Result<(), ServeError> {
+    crate::github::install_crypto();
+    let store = store::open(&settings.database_url, settings.database_connections).await?;
+    let github = GitHubClient::new(ClientSettings {
+        api_url: settings.github_api_url.clone(),
+        app_id: settings.app.id,
+        private_key_pem: settings.app.private_key_pem.clone(),
+        clock: clock.clone(),
+        user_agent: format!("stackorder/{}", env!("CARGO_PKG_VERSION")),
+    })
+    .map_err(|error| ServeError::GitHub(error.to_string()))?;
+    let oidc = OidcVerifier::new(
+        settings.oidc_issuer.clone(),
+        settings.oidc_jwks_url.clone(),
+        settings.oidc_audience.clone(),
+        settings.required_workflow.clone(),
+        clock.clone(),
+    );
+    let addresses = Addresses { base_url: settings.base_url.clone(), web_url: settings.github_web_url.clone() };
+    let random = rand::rngs::StdRng::from_rng(&mut rand::rng());
+    let app = Arc::new(App::new(store, Arc::new(github), clock, addresses, random));
+    let shared = Arc::new(Shared { app: app.clone(), oidc, webhook_secret: settings.app.webhook_secret.clone() });
+
+    let listener = TcpListener::bind(settings.listen)
+        .await
+        .map_err(|source| ServeError::Listen { address: settings.listen, source })?;
+    let address = listener.local_addr().map_err(ServeError::Serve)?;
+    app.enqueue_start().await.map_err(|error| match error {
+        crate::orchestrator::Error::Store(error) => ServeError::Store(error),
+        other => ServeError::GitHub(other.to_string()),
+    })?;
+
+    let mut tasks = tokio::task::JoinSet::new();
+    let instance = format!("{}:{}", std::process::id(), crate::ids::hex(&app.random_bytes::<4>()));
+    for number in 0..settings.workers {
+        tasks.spawn(workers::run(app.clone(), format!("{instance}:{number}"), settings.retention.clone(), stop.clone()));
+    }
+    tasks.spawn(lead(app.clone(), instance, stop.clone()));
+
+    tracing::info!(%address, base_url = settings.base_url, "serving");
+    ready(address);
+    let mut stopping = stop.clone();
+    let serving = axum::serve(listener, http::router(shared)).with_graceful_shutdown(async move {
+        let _ = stopping.wait_for(|stop| *stop).await;
+    });
+    let mut drained = stop.clone();
+    tokio::select! {
+        served = async { serving.await } => served.map_err(ServeError::Serve)?,
+        () = async { let _ = drained.wait_for(|stop| *stop).await; tokio::time::sleep(DRAIN).await } => {}
+    }
+    let _ = tokio::time::timeout(HANDLER_DRAIN, async { while tasks.join_next().await.is_some() {} }).await;
+    tasks.abort_all();
+    Ok(())
+}
+
+/// Tries to lead, and writes due slots while leading.
+async fn lead(app: Arc<App>, holder: String, mut stop: watch::Receiver<bool>) {
+    while !*stop.borrow() {
+        if let Err(error) = app.tick(&holder).await {
+            tracing::error!(error = crate::http::errors::chain(&error), "the schedule could not be worked");
+        }
+        tokio::select! {
+            () = tokio::time::sleep(TICK) => {}
+            _ = stop.changed() => {}
+        }
+    }
+}
