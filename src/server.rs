@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::github::client::{ClientSettings, GitHubClient};
-use crate::github::oidc::OidcVerifier;
+use crate::github::oidc::{OidcSettings, OidcVerifier};
 use crate::http::{self, Shared};
 use crate::orchestrator::{Addresses, App, workers};
 use crate::settings::Settings;
@@ -56,11 +56,14 @@ pub async fn run(
     })
     .map_err(|error| ServeError::GitHub(error.to_string()))?;
     let oidc = OidcVerifier::new(
-        settings.oidc_issuer.clone(),
-        settings.oidc_jwks_url.clone(),
-        settings.oidc_audience.clone(),
-        settings.required_workflow.clone(),
+        OidcSettings {
+            issuer: settings.oidc_issuer.clone(),
+            jwks_url: settings.oidc_jwks_url.clone(),
+            audience: settings.oidc_audience.clone(),
+            required_workflow_ref: settings.required_workflow.clone(),
+        },
         clock.clone(),
+        reqwest::Client::builder().build().map_err(|error| ServeError::GitHub(error.to_string()))?,
     );
     let addresses = Addresses { base_url: settings.base_url.clone(), web_url: settings.github_web_url.clone() };
     let random = rand::rngs::StdRng::from_rng(&mut rand::rng());
@@ -79,7 +82,12 @@ pub async fn run(
     let mut tasks = tokio::task::JoinSet::new();
     let instance = format!("{}:{}", std::process::id(), crate::ids::hex(&app.random_bytes::<4>()));
     for number in 0..settings.workers {
-        tasks.spawn(workers::run(app.clone(), format!("{instance}:{number}"), settings.retention.clone(), stop.clone()));
+        tasks.spawn(workers::run(
+            app.clone(),
+            format!("{instance}:{number}"),
+            settings.retention.clone(),
+            stop.clone(),
+        ));
     }
     tasks.spawn(lead(app.clone(), instance, stop.clone()));
 

@@ -56,7 +56,9 @@ impl Settings {
         let mut reader = Reader { variables, problems: Vec::new() };
         let base_url = reader.url("STACKORDER_BASE_URL", None);
         let database_url = reader.required("DATABASE_URL");
-        if !["postgres://", "postgresql://", "sqlite:"].iter().any(|scheme| database_url.starts_with(scheme)) && !database_url.is_empty() {
+        if !["postgres://", "postgresql://", "sqlite:"].iter().any(|scheme| database_url.starts_with(scheme))
+            && !database_url.is_empty()
+        {
             reader.problem("DATABASE_URL", "must start with postgres:// or sqlite://");
         }
         let workers = reader.positive("STACKORDER_WORKERS", 4);

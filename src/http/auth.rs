@@ -27,9 +27,7 @@ pub async fn caller(shared: &Shared, headers: &HeaderMap) -> Result<Caller, ApiE
         OidcError::Unavailable(reason) => ApiError::unavailable(reason),
     })?;
     let now = shared.app.now();
-    // Kept until min(exp + 60 s, iat + 10 min): no later use passes verification.
-    let expires_at = (claims.exp_ms + 60_000).min(claims.iat_ms + 600_000);
-    if !shared.app.store.use_token_id(&claims.jti, expires_at, now).await? {
+    if !shared.app.store.use_token_id(&claims.jti, claims.replay_until_ms(), now).await? {
         return Err(ApiError::unauthorized("this token was used before"));
     }
     let name = RepoName::parse(&claims.repository).map_err(|error| ApiError::forbidden(error.to_string()))?;

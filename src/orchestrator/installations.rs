@@ -6,7 +6,8 @@ use serde_json::json;
 
 use super::{App, Result, repo_ref};
 use crate::config::parse::parse_repo_config;
-use crate::github::api::{GitHubError, RepositoryFacts};
+use crate::github::api::{GitHubError, InstallationFacts, RepositoryFacts};
+use crate::github::webhook::{InstallationEvent, InstallationRepositoriesEvent, PushEvent};
 use crate::ids::RepoName;
 use crate::run::model::{AuditEntry, Repo};
 use crate::run::scene::{JobKind, NewJob};
@@ -16,19 +17,54 @@ use crate::store::Installation;
 const CONFIG_FILE: &str = "stackorder.yaml";
 
 impl App {
+    pub(super) async fn installation_changed(&self, event: InstallationEvent) -> Result<()> {
+        let suspended = match event.action.as_str() {
+            "deleted" => return Ok(self.store.delete_installation(event.installation.id).await?),
+            "suspend" => true,
+            "created" | "unsuspend" | "new_permissions_accepted" => false,
+            _ => return Ok(()),
+        };
+        let installation = installation_of(&event.installation, suspended);
+        self.store.save_installation(&installation).await?;
+        if suspended {
+            return Ok(());
+        }
+        let named: Vec<_> = event.repositories.into_iter().map(|repo| (repo.id, repo.name)).collect();
+        self.add_repositories(installation.id, &named).await
+    }
+
+    pub(super) async fn installed_repositories_changed(&self, event: InstallationRepositoriesEvent) -> Result<()> {
+        for id in event.removed {
+            self.store.delete_repo(id).await?;
+        }
+        let known = self.store.installations().await?.into_iter().any(|known| known.id == event.installation.id);
+        if !known {
+            self.store.save_installation(&installation_of(&event.installation, false)).await?;
+        }
+        let named: Vec<_> = event.added.into_iter().map(|repo| (repo.id, repo.name)).collect();
+        self.add_repositories(event.installation.id, &named).await
+    }
+
+    /// A push may rename the default branch or change its policy.
+    pub(super) async fn pushed(&self, event: PushEvent) -> Result<()> {
+        let Some(mut repo) = self.known(event.repo.id).await? else { return Ok(()) };
+        if !event.default_branch.is_empty() && event.default_branch != repo.default_branch {
+            repo.default_branch = event.default_branch;
+            self.store.save_repo(&repo).await?;
+        }
+        if !event.deleted && event.reference == format!("refs/heads/{}", repo.default_branch) {
+            self.load_config_soon(repo.id).await?;
+        }
+        Ok(())
+    }
+
     /// Lists installations and repositories at GitHub; forgets what it no longer lists, unless any listing failed.
     pub async fn sync_installations(&self) -> Result<()> {
         let listed = self.github.installations().await?;
         let mut complete = true;
         let mut seen_repos: BTreeSet<i64> = BTreeSet::new();
         for facts in &listed {
-            let installation = Installation {
-                id: facts.id,
-                account: facts.account.clone(),
-                account_type: facts.account_type.clone(),
-                suspended: facts.suspended,
-            };
-            self.store.save_installation(&installation).await?;
+            self.store.save_installation(&installation_of(facts, facts.suspended)).await?;
             if facts.suspended {
                 complete = false;
                 continue;
@@ -140,5 +176,14 @@ impl App {
                 Ok(self.store.add_audit(&entry).await?)
             }
         }
+    }
+}
+
+fn installation_of(facts: &InstallationFacts, suspended: bool) -> Installation {
+    Installation {
+        id: facts.id,
+        account: facts.account.clone(),
+        account_type: facts.account_type.clone(),
+        suspended,
     }
 }

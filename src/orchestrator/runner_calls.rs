@@ -283,9 +283,9 @@ impl App {
             let outcome = report::on_result(next, id, key, &reporter, result);
             let row = next.scene.row(id, key).cloned();
             // A late report is kept although it is refused: the refusal is part of the committed decision.
-            Ok(outcome.map(|()| RunStackJson::of(&row.expect("on_result found it"))))
+            outcome.map(|()| RunStackJson::of(&row.expect("on_result found it")))
         });
-        Ok(reported.await??.map_err(CallError::from)?)
+        Ok(reported.await??)
     }
 
     /// `POST …/checks/{name}`.

@@ -11,7 +11,7 @@ use super::rendering::Turn;
 use super::{App, Error, Result};
 use crate::clock::{HOUR_MS, MINUTE_MS, Millis, SECOND_MS};
 use crate::github::api::{GitHubError, Reaction, WorkflowRunFacts};
-use crate::github::webhook::{self, Event};
+use crate::github::webhook::{self, Event, WorkflowJobEvent};
 use crate::http::errors::chain;
 use crate::ids::{DispatchId, RunId, StackKey};
 use crate::run::model::Repo;
@@ -114,142 +114,68 @@ fn outcome_of(
 
 impl App {
     async fn handle_delivery(&self, delivery: &Delivery) -> Result<()> {
-        let event =
-            webhook::parse(&delivery.event, &delivery.payload).map_err(|error| Error::Invalid(error.to_string()))?;
+        let event = webhook::parse(&delivery.event, &delivery.payload).map_err(|error| Error::Invalid(error.to_string()))?;
         match event {
-            Event::Installation { action, installation, repositories } => match action.as_str() {
-                "deleted" => Ok(self.store.delete_installation(installation.id).await?),
-                "created" | "unsuspend" | "new_permissions_accepted" | "suspend" => {
-                    self.store
-                        .save_installation(&crate::store::Installation {
-                            id: installation.id,
-                            account: installation.account,
-                            account_type: installation.account_type,
-                            suspended: action == "suspend",
-                        })
-                        .await?;
-                    if action == "suspend" {
-                        return Ok(());
-                    }
-                    let named: Vec<_> = repositories.into_iter().map(|repo| (repo.id, repo.name)).collect();
-                    self.add_repositories(installation.id, &named).await
-                }
-                _ => Ok(()),
-            },
-            Event::InstallationRepositories { installation, added, removed } => {
-                for repo in removed {
-                    self.store.delete_repo(repo.id).await?;
-                }
-                self.store
-                    .save_installation(&crate::store::Installation {
-                        id: installation.id,
-                        account: installation.account,
-                        account_type: installation.account_type,
-                        suspended: false,
-                    })
-                    .await?;
-                let named: Vec<_> = added.into_iter().map(|repo| (repo.id, repo.name)).collect();
-                self.add_repositories(installation.id, &named).await
+            Event::Installation(event) => self.installation_changed(event).await,
+            Event::InstallationRepositories(event) => self.installed_repositories_changed(event).await,
+            Event::PullRequest(event) => {
+                let Some(repo) = self.known(event.repo.id).await? else { return Ok(()) };
+                self.pull_request_changed(&repo, event.number, &event.action, event.base_changed).await
             }
-            Event::PullRequest { action, repo, number, base_changed, .. } => {
-                let Some(repo) = self.known(repo.id).await? else { return Ok(()) };
-                self.pull_request_changed(&repo, number, &action, base_changed).await
-            }
-            Event::IssueComment {
-                action,
-                repo,
-                number,
-                is_pull_request,
-                comment_id,
-                body,
-                author,
-                author_is_bot,
-                sender_is_bot,
-            } => {
-                let Some(repo) = self.known(repo.id).await? else { return Ok(()) };
-                if action != "created" || !is_pull_request || author_is_bot || sender_is_bot {
+            Event::IssueComment(event) => {
+                let Some(repo) = self.known(event.repo.id).await? else { return Ok(()) };
+                let by_bot = event.author_is_bot || event.sender_is_bot;
+                if event.action != "created" || !event.is_pull_request || by_bot {
                     return Ok(());
                 }
-                self.commented(&repo, number, comment_id, &author, &body).await
+                self.commented(&repo, event.number, event.comment_id, &event.author, &event.body).await
             }
-            Event::Push { repo, reference, deleted, default_branch, .. } => {
-                let Some(mut known) = self.known(repo.id).await? else { return Ok(()) };
-                if !default_branch.is_empty() && default_branch != known.default_branch {
-                    known.default_branch = default_branch;
-                    self.store.save_repo(&known).await?;
-                }
-                if !deleted && reference == format!("refs/heads/{}", known.default_branch) {
-                    self.load_config_soon(known.id).await?;
-                }
-                Ok(())
-            }
-            Event::CheckRun { action, repo, name, head_sha, sender, sender_is_bot, .. } => {
-                let Some(repo) = self.known(repo.id).await? else { return Ok(()) };
-                if action != "rerequested" || sender_is_bot {
+            Event::Push(event) => self.pushed(event).await,
+            Event::CheckRun(event) => {
+                let Some(repo) = self.known(event.repo.id).await? else { return Ok(()) };
+                if event.action != "rerequested" || event.sender_is_bot {
                     return Ok(());
                 }
-                self.check_rerequested(&repo, &name, &head_sha, &sender).await
+                self.check_rerequested(&repo, &event.name, event.head_sha.as_str(), &event.sender).await
             }
-            Event::WorkflowRun {
-                repo,
-                run_id,
-                attempt,
-                path,
-                title,
-                event,
-                head_sha,
-                status,
-                conclusion,
-                created_at,
-                ..
-            } => {
-                let Some(repo) = self.known(repo.id).await? else { return Ok(()) };
+            Event::WorkflowRun(event) => {
+                let Some(repo) = self.known(event.repo.id).await? else { return Ok(()) };
                 let facts = WorkflowRunFacts {
-                    id: run_id,
-                    attempt,
-                    title,
-                    event,
-                    path,
-                    head_sha,
-                    completed: status == "completed",
-                    conclusion,
-                    created_at,
+                    id: event.run,
+                    attempt: event.attempt,
+                    title: event.title,
+                    event: event.event,
+                    path: event.path,
+                    head_sha: event.head_sha,
+                    completed: event.status == "completed",
+                    conclusion: event.conclusion,
+                    created_at: event.created_at,
                 };
                 self.workflow_run_changed(&repo, &facts).await
             }
-            Event::WorkflowJob { repo, run_id, attempt, name, status, html_url, .. } => {
-                let Some(repo) = self.known(repo.id).await? else { return Ok(()) };
+            Event::WorkflowJob(event) => {
+                let Some(repo) = self.known(event.repo.id).await? else { return Ok(()) };
+                let WorkflowJobEvent { run_id, attempt, name, status, html_url, .. } = event;
                 self.workflow_job_changed(&repo, run_id, attempt, &name, &status, &html_url).await
             }
-            Event::DeploymentProtectionRule { .. } | Event::Ping | Event::Other => Ok(()),
+            Event::DeploymentProtectionRule(_) | Event::Ping | Event::Other => Ok(()),
         }
     }
 
     /// The repository of an event; unknown and suspended ones drop it.
-    async fn known(&self, repo_id: i64) -> Result<Option<Repo>> {
+    pub(super) async fn known(&self, repo_id: i64) -> Result<Option<Repo>> {
         Ok(self.store.repo(repo_id).await?.filter(|repo| !repo.suspended))
     }
 
     /// A command among the dead letters is answered: nothing retries it any more.
     async fn answer_dead_command(&self, delivery: &Delivery) -> Result<()> {
-        let Ok(Event::IssueComment {
-            action,
-            repo,
-            number,
-            is_pull_request: true,
-            comment_id,
-            body,
-            author_is_bot: false,
-            ..
-        }) = webhook::parse(&delivery.event, &delivery.payload)
-        else {
-            return Ok(());
-        };
-        let Some(repo) = self.known(repo.id).await? else { return Ok(()) };
-        if action != "created" || self.store.was_claimed(&comments::claim_name(&repo, comment_id)).await? {
+        let Ok(Event::IssueComment(event)) = webhook::parse(&delivery.event, &delivery.payload) else { return Ok(()) };
+        let Some(repo) = self.known(event.repo.id).await? else { return Ok(()) };
+        let for_us = event.action == "created" && event.is_pull_request && !event.author_is_bot;
+        if !for_us || self.store.was_claimed(&comments::claim_name(&repo, event.comment_id)).await? {
             return Ok(());
         }
-        self.command_broke_off(&repo, number, comment_id, &body).await
+        self.command_broke_off(&repo, event.number, event.comment_id, &event.body).await
     }
 
     async fn handle_job(&self, job: &Job, worker: &str, retention: &Retention) -> Result<Turn> {
