@@ -2,6 +2,8 @@
 //!
 //! - `model`: runs, jobs, artifacts as others read them.
 //! - `host`: what the engine needs of the GitHub around it.
+//! - `engine`: what the rest of the fake calls.
 
+pub mod engine;
 pub mod host;
 pub mod model;
