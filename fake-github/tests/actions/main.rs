@@ -1,0 +1,4 @@
+//! The Actions engine against small workflow files, with real git and real shells.
+
+mod features;
+mod world;
