@@ -47,9 +47,10 @@ impl Engine {
 
     /// Asks a run to stop; false when it is unknown or has completed.
     pub fn cancel(&self, run_id: i64) -> bool {
-        let state = self.inner.state();
-        match state.runs.get(&run_id) {
+        let mut state = self.inner.state();
+        match state.runs.get_mut(&run_id) {
             Some(record) if record.run.status != Status::Completed => {
+                record.stopping.get_or_insert_with(|| self.inner.busy.begin());
                 record.stop.set();
                 true
             }

@@ -25,13 +25,15 @@ type Key = (String, String);
 #[derive(Debug)]
 struct Group {
     running: Ticket,
-    pending: Option<(Ticket, oneshot::Sender<(Permit, Working)>)>,
+    pending: Option<(Ticket, oneshot::Sender<(Option<Permit>, Working)>)>,
 }
 
 #[derive(Debug)]
 struct Ticket {
     number: u64,
     stop: Stop,
+    /// Set once it was asked to stop: it counts as work until it left, even if it was only waiting.
+    stopping: Option<Working>,
 }
 
 /// The right to run in a group, until dropped.
@@ -45,8 +47,8 @@ pub(super) struct Permit {
 /// The answer to whoever wants into a group.
 pub(super) enum Entry {
     Running(Permit),
-    /// The permit comes later, or never when a newcomer takes the place; its `stop` is set then.
-    Pending(oneshot::Receiver<(Permit, Working)>),
+    /// The permit comes later, or `None` when a newcomer takes the place; its `stop` is set then.
+    Pending(oneshot::Receiver<(Option<Permit>, Working)>),
 }
 
 impl Groups {
@@ -58,7 +60,7 @@ impl Groups {
     pub(super) fn enter(self: &Arc<Self>, repo: &str, name: &str, stop: &Stop, cancel_in_progress: bool) -> Entry {
         let mut state = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
         state.next_ticket += 1;
-        let ticket = Ticket { number: state.next_ticket, stop: stop.clone() };
+        let ticket = Ticket { number: state.next_ticket, stop: stop.clone(), stopping: None };
         let key = (repo.to_owned(), name.to_lowercase());
         let Some(group) = state.by_key.get_mut(&key) else {
             let permit = Permit { groups: Arc::clone(self), key: key.clone(), number: ticket.number };
@@ -66,11 +68,14 @@ impl Groups {
             return Entry::Running(permit);
         };
         if cancel_in_progress {
+            group.running.stopping.get_or_insert_with(|| self.busy.begin());
             group.running.stop.set();
         }
         let (sender, receiver) = oneshot::channel();
-        if let Some((replaced, _)) = group.pending.replace((ticket, sender)) {
+        if let Some((replaced, sender)) = group.pending.replace((ticket, sender)) {
             replaced.stop.set();
+            // It may have stopped waiting for another reason.
+            drop(sender.send((None, self.busy.begin())));
         }
         Entry::Pending(receiver)
     }
@@ -93,7 +98,7 @@ impl Groups {
         };
         let (sender, permit) = handover;
         // Nobody waits any more: the permit comes back and frees the group as it drops, outside of the lock.
-        drop(sender.send((permit, self.busy.begin())));
+        drop(sender.send((Some(permit), self.busy.begin())));
     }
 }
 
@@ -115,7 +120,7 @@ mod tests {
         let Entry::Running(first) = groups.enter("a/b", "G", &stops[0], false) else { panic!("the group was free") };
         let Entry::Pending(second) = groups.enter("a/b", "g", &stops[1], false) else { panic!("one runs") };
         let Entry::Pending(third) = groups.enter("a/b", "g", &stops[2], true) else { panic!("one runs") };
-        assert!(second.await.is_err());
+        assert!(second.await.unwrap().0.is_none());
         assert!(stops[0].is_set() && stops[1].is_set() && !stops[2].is_set());
         drop(first);
         drop(third.await.unwrap());

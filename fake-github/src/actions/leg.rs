@@ -108,7 +108,7 @@ impl Plan {
 }
 
 /// Takes a job through all of it.
-pub(super) async fn run(plan: Plan, working: Working) -> (LegEnd, Working) {
+pub(super) async fn run(mut plan: Plan, working: Working) -> (LegEnd, Working) {
     let engine = Arc::clone(&plan.attempt.engine);
     let (name, environment, contexts) = match prepared(&plan) {
         Ok(prepared) => prepared,
@@ -155,8 +155,11 @@ pub(super) async fn run(plan: Plan, working: Working) -> (LegEnd, Working) {
             return (finish(&plan, job_id, Conclusion::Cancelled, BTreeMap::new(), false), working);
         }
     };
-    // A stopped job still runs when its `if` says so; whoever asked for it evaluated that already.
     let stopped_before = plan.stop.is_set() && !runs_although_stopped(&plan);
+    if plan.stop.is_set() && !stopped_before {
+        // Its `if` wants it to run after a cancel: for its own steps nothing is cancelled.
+        plan.stop = Stop::new();
+    }
     let slot = tokio::select! {
         slot = Arc::clone(&engine.slots).acquire_owned() => slot.ok(),
         () = plan.stop.wait(), if !plan.stop.is_set() => None,

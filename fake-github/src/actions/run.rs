@@ -98,6 +98,9 @@ pub(super) async fn drive(attempt: Arc<Attempt>, node: Arc<Node>, working: Worki
         run.status = Status::Completed;
         run.conclusion = Some(conclusion);
     });
+    if let Some(record) = attempt.engine.state().runs.get_mut(&run_id) {
+        record.stopping = None;
+    }
 }
 
 /// Runs all jobs of one workflow; how each ended.
@@ -502,18 +505,17 @@ pub(super) async fn enter_group(
                 None => engine.change_run(attempt.run.id, None, |run| run.status = Status::Pending),
             }
             drop(working);
-            let handed = tokio::select! {
-                handed = receiver => handed.ok(),
-                () = stop.wait() => None,
+            let (permit, working) = tokio::select! {
+                biased;
+                handed = receiver => handed.unwrap_or_else(|_| (None, engine.busy.begin())),
+                () = stop.wait() => (None, engine.busy.begin()),
             };
             match job_id {
                 Some(id) => engine.change_job(id, super::host::JobChange::Progress, |job| job.status = Status::Queued),
                 None => engine.change_run(attempt.run.id, None, |run| run.status = Status::Queued),
             }
-            match handed {
-                Some((permit, working)) => Entered::In { permit: Some(permit), group: Some(name), working },
-                None => Entered::In { permit: None, group: None, working: engine.busy.begin() },
-            }
+            let group = permit.is_some().then_some(name);
+            Entered::In { permit, group, working }
         }
     }
 }

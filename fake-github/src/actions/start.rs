@@ -128,6 +128,7 @@ pub(super) fn launch(engine: &Arc<Inner>, ready: Ready) -> i64 {
                 past,
                 startup_error,
                 stop: stop.clone(),
+                stopping: None,
                 finished: BTreeMap::new(),
                 task: None,
             },

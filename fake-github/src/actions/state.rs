@@ -12,7 +12,7 @@ use super::gates::Gates;
 use super::groups::Groups;
 use super::host::{Host, JobChange, RunChange, RunnerOptions};
 use super::model::{Annotation, Artifact, Job, WorkflowFacts, WorkflowRun};
-use super::signals::{Busy, Stop};
+use super::signals::{Busy, Stop, Working};
 
 /// Text kept of one job's log; what comes after is counted and dropped.
 const LOG_BYTES_MAX: usize = 64 << 20;
@@ -49,6 +49,8 @@ pub(super) struct RunRecord {
     pub(super) past: Vec<WorkflowRun>,
     pub(super) startup_error: Option<String>,
     pub(super) stop: Stop,
+    /// A cancelled run counts as work until it completed, even if it was only waiting.
+    pub(super) stopping: Option<Working>,
     /// Legs of the newest attempt that ended, by their key in the workflow.
     pub(super) finished: BTreeMap<String, FinishedLeg>,
     pub(super) task: Option<AbortHandle>,

@@ -4,6 +4,7 @@
 //! so the plain value of the file is kept beside it and every key is looked at once.
 
 use github_actions_models::action::{self, Action, Runs};
+use github_actions_models::common::Uses;
 use github_actions_models::workflow::job::{NormalJob, ReusableWorkflowCallJob, RunStep, Step, UsesStep};
 use github_actions_models::workflow::{Job, Workflow};
 use serde::de::DeserializeOwned;
@@ -165,7 +166,7 @@ impl StepSpec {
     fn from_job(step: &Step) -> Option<Self> {
         let (shared, body) = match step {
             Step::Uses(UsesStep { uses, with, shared }) => {
-                (shared, StepBody::Uses { uses: uses.raw().to_owned(), with: Pairs::of(with) })
+                (shared, StepBody::Uses { uses: uses_text(uses), with: Pairs::of(with) })
             }
             Step::Run(RunStep { run, working_directory, shell, shared }) => {
                 let shell = shell.as_ref().map(literal_or_raw);
@@ -186,9 +187,7 @@ impl StepSpec {
 
     fn from_action(step: &action::Step) -> Self {
         let body = match &step.body {
-            action::StepBody::Uses { uses, with } => {
-                StepBody::Uses { uses: uses.raw().to_owned(), with: Pairs::of(with) }
-            }
+            action::StepBody::Uses { uses, with } => StepBody::Uses { uses: uses_text(uses), with: Pairs::of(with) },
             action::StepBody::Run { run, shell, working_directory } => StepBody::Run {
                 script: run.clone(),
                 shell: Some(literal_or_raw(shell)),
@@ -213,6 +212,14 @@ impl StepSpec {
             (None, StepBody::Uses { uses, .. }) => format!("Run {uses}"),
             (None, StepBody::Run { script, .. }) => format!("Run {}", script.trim().lines().next().unwrap_or_default()),
         }
+    }
+}
+
+/// A `uses` as it was written; the model takes the scheme of containers off.
+fn uses_text(uses: &Uses) -> String {
+    match uses {
+        Uses::Docker(image) => format!("docker://{}", image.raw()),
+        Uses::Local(_) | Uses::Repository(_) => uses.raw().to_owned(),
     }
 }
 
@@ -251,7 +258,9 @@ fn file_text(source: &Source, bytes: &[u8]) -> Result<String, Refusal> {
 }
 
 fn yaml<T: DeserializeOwned>(source: &Source, text: &str) -> Result<T, Refusal> {
-    serde_saphyr::from_str(text).map_err(|error| {
+    // `on`, `yes` and `n` are words to GitHub, not booleans.
+    let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let line = error.location().map_or(1, |location| usize::try_from(location.line()).unwrap_or(1));
         let message = error.to_string().lines().next().unwrap_or_default().to_owned();
         Refusal { repo: source.repo.clone(), path: source.path.clone(), line, message }
@@ -460,6 +469,12 @@ mod tests {
             assert!(refusal.starts_with("acme/infra/.github/workflows/x.yml:"), "{refusal}");
             assert!(refusal.contains(line) && refusal.contains(part), "{text}: {refusal}");
         }
+    }
+
+    #[test]
+    fn words_that_old_yaml_takes_for_booleans_stay_words() {
+        let file = parse("on: push\njobs: {n: {runs-on: x, env: {y: no, v: yes}, steps: [{run: x}]}}\n").unwrap();
+        assert_eq!(file.job_raw("n")["env"], serde_json::json!({"y": "no", "v": "yes"}));
     }
 
     #[test]

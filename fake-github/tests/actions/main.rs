@@ -1,4 +1,5 @@
 //! The Actions engine against small workflow files, with real git and real shells.
 
+mod control;
 mod features;
 mod world;

@@ -160,6 +160,8 @@ impl World {
             parallel_jobs: 4,
             timing: Timing { terminate_after: short, kill_after: short, output_grace: short, ..Timing::default() },
         };
+        options.env.insert("SIGNALS".to_owned(), directory.path().display().to_string());
+        assert!(Command::new("mkfifo").arg(directory.path().join("ready")).status().unwrap().success());
         change(&mut options);
         let engine = Engine::new(Arc::<FakeHost>::clone(&host), options);
         let world = Self { engine, host, directory };
@@ -252,6 +254,7 @@ impl World {
         let jobs = self.engine.jobs(run).into_iter().filter(|job| job.attempt == attempt);
         let mut lines: Vec<String> =
             jobs.map(|job| format!("{} {}", job.name, word(job.conclusion, job.status))).collect();
+        lines.extend(self.engine.startup_error(run));
         lines.sort();
         lines.join(", ")
     }
@@ -277,17 +280,19 @@ impl World {
         self.engine.outputs(self.job(run, job).id).get(name).cloned().unwrap_or_default()
     }
 
-    /// Waits until a log holds a text; the engine writes it, so this ends as soon as it happens.
-    pub async fn until_logged(&self, run: i64, name: &str, text: &str) {
-        for _ in 0..2_000 {
-            let there =
-                self.engine.jobs(run).iter().any(|job| job.name == name && self.engine.logs(job.id).contains(text));
-            if there {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        panic!("{name} never logged {text}: {}", self.log(run, name));
+    /// The process whose id a step left in `$SIGNALS/<name>` is no more, or only a zombie.
+    pub fn assert_gone(&self, name: &str) {
+        let pid = std::fs::read_to_string(self.directory.path().join(name)).unwrap();
+        let state = Command::new("ps").args(["-o", "stat=", "-p", pid.trim()]).output().unwrap();
+        let state = String::from_utf8(state.stdout).unwrap();
+        assert!(state.trim().is_empty() || state.starts_with('Z'), "process {pid} is {state}");
+    }
+
+    /// Waits until a step writes into `$SIGNALS/ready`, a pipe that is there from the start.
+    pub async fn ready(&self) {
+        let pipe = self.directory.path().join("ready");
+        let opened = tokio::task::spawn_blocking(move || std::fs::read(pipe).unwrap());
+        tokio::time::timeout(Duration::from_secs(60), opened).await.expect("the step never got ready").unwrap();
     }
 }
 
