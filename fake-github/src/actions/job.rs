@@ -266,6 +266,7 @@ impl<'a> Runner<'a> {
         contexts.set("env", json!(env));
         contexts.set("steps", Value::Object(scope.steps.clone()));
         if let Some(inputs) = &scope.inputs {
+            contexts = contexts.without(&["secrets", "vars", "needs"]);
             contexts.set("inputs", inputs.clone());
         }
         let mut github = self.github.clone();

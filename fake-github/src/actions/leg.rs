@@ -49,7 +49,7 @@ impl From<JobResult> for LegEnd {
 }
 
 impl Plan {
-    /// What expressions of the job see before it has a runner.
+    /// What expressions of the job see before it has a runner; GitHub offers `secrets` only in some places.
     pub(super) fn contexts(&self, environment: Option<&str>) -> Contexts {
         let mut contexts = self.frame.contexts(&self.attempt);
         contexts.set("needs", self.needs.clone());
@@ -57,7 +57,6 @@ impl Plan {
         contexts.set("strategy", self.strategy.clone());
         let run = &self.attempt.run;
         contexts.set("vars", json!(self.attempt.engine.host.variables(&run.repo, environment)));
-        contexts.set("secrets", json!(self.secrets(environment)));
         contexts
     }
 

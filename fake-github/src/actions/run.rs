@@ -403,6 +403,8 @@ fn callee_frame(plan: &leg::Plan, contexts: &Contexts, callee: Arc<Node>) -> Res
         None => SecretSource::Passed(BTreeMap::new()),
         Some(Secrets::Inherit) => plan.frame.secrets.clone(),
         Some(Secrets::Env(pairs)) => {
+            let mut contexts = contexts.clone();
+            contexts.set("secrets", json!(plan.secrets(None)));
             let passed =
                 pairs.iter().map(|(k, v)| Ok((k.clone(), contexts.text(&v.to_string()).map_err(|e| e.to_string())?)));
             SecretSource::Passed(passed.collect::<Result<_, String>>()?)

@@ -10,6 +10,9 @@ use github_actions_models::workflow::{Job, Workflow};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::expression::template::{Piece, split};
+use super::expression::{ExpressionError, check};
+
 /// Larger files are no workflow anyone wrote.
 const FILE_BYTES_MAX: usize = 1 << 20;
 
@@ -86,7 +89,8 @@ impl WorkflowFile {
     pub(super) fn parse(source: Source, bytes: &[u8]) -> Result<Self, Refusal> {
         let text = file_text(&source, bytes)?;
         let raw: Value = yaml(&source, &text)?;
-        check_workflow(&raw).map_err(|complaint| complaint.at(&source, &text))?;
+        let checked = check_workflow(&raw).and_then(|()| check_expressions(&raw, false));
+        checked.map_err(|complaint| complaint.at(&source, &text))?;
         let model: Workflow = yaml(&source, &text)?;
         Ok(Self { source, text, model, raw })
     }
@@ -133,6 +137,7 @@ impl ActionFile {
             check_keys(step, &STEP_KEYS, "a step of a composite action")
                 .map_err(|complaint| complaint.at(&source, &text))?;
         }
+        check_expressions(&raw["runs"], false).map_err(|complaint| complaint.at(&source, &text))?;
         let action: Action = yaml(&source, &text)?;
         let Runs::Composite(composite) = &action.runs else {
             return Err(refuse("using:", "`runs` has no readable `steps`".to_owned()));
@@ -391,6 +396,27 @@ fn check_concurrency(value: &Value) -> Result<(), Complaint> {
     }
 }
 
+/// Every expression in the file parses, also in steps that may never run. The file's parser bounds the depth.
+fn check_expressions(value: &Value, is_condition: bool) -> Result<(), Complaint> {
+    match value {
+        Value::String(text) => {
+            let complain = |error: ExpressionError| {
+                let needle = text.trim().lines().next().unwrap_or_default().to_owned();
+                Complaint { needle, message: error.to_string() }
+            };
+            let pieces = split(text).map_err(complain)?;
+            pieces.iter().try_for_each(|piece| match piece {
+                Piece::Expression(expression) => check(expression).map_err(complain),
+                Piece::Text(bare) if is_condition && pieces.len() == 1 => check(bare).map_err(complain),
+                Piece::Text(_) => Ok(()),
+            })
+        }
+        Value::Array(items) => items.iter().try_for_each(|item| check_expressions(item, false)),
+        Value::Object(members) => members.iter().try_for_each(|(key, item)| check_expressions(item, key == "if")),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+    }
+}
+
 fn check_keys(value: &Value, known: &[&str], place: &str) -> Result<(), Complaint> {
     let unknown = value.as_object().into_iter().flatten().find(|(key, _)| !known.contains(&key.as_str()));
     match unknown {
@@ -458,6 +484,16 @@ mod tests {
             ("jobs: {a: {runs-on: x, steps: []}}\n", ":1:", "No event triggers"),
             ("on: push\njobs: {}\n", ":2:", "no jobs"),
             ("on: [\n", ".yml:", ""),
+            (
+                "on: push\njobs:\n  a:\n    runs-on: x\n    steps:\n      - if: github.ref ==\n        run: x\n",
+                ":6:",
+                "invalid expression",
+            ),
+            (
+                "on: push\njobs:\n  a:\n    runs-on: x\n    steps:\n      - run: |\n          echo ${{ nope( }}\n",
+                ":7:",
+                "invalid expression",
+            ),
             (
                 "on: push\nconcurrency: {group: a, queue: max}\njobs: {a: {runs-on: x, steps: []}}\n",
                 ":2:",

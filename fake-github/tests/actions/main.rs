@@ -2,4 +2,5 @@
 
 mod control;
 mod features;
+mod stand_ins;
 mod world;

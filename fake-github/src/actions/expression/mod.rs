@@ -62,6 +62,12 @@ impl Contexts {
         self.values.insert(name.to_owned(), value);
     }
 
+    /// The same contexts without some, where GitHub does not offer them.
+    pub fn without(mut self, names: &[&str]) -> Self {
+        self.values.retain(|name, _| !names.contains(&name.as_str()));
+        self
+    }
+
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.values.get(name)
     }
@@ -185,6 +191,11 @@ impl Contexts {
         }
         default.first().map_or(Ok(Value::Null), |value| self.value_of(value))
     }
+}
+
+/// Whether a bare expression can be parsed at all.
+pub fn check(expression: &str) -> Result<(), ExpressionError> {
+    names_status(expression).map(drop)
 }
 
 /// Whether a bare expression calls `success`, `failure`, `cancelled` or `always`.
