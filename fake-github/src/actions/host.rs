@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::model::{Environment, Job, WorkflowRun};
 
@@ -45,6 +46,18 @@ pub trait Host: Send + Sync + 'static {
     /// `secrets`, repository level, overlaid with the environment's.
     fn secrets(&self, repo: &str, environment: Option<&str>) -> BTreeMap<String, String>;
 
+    /// `secrets` of the environment alone: in a called workflow they replace what the caller passed.
+    fn environment_secrets(&self, repo: &str, environment: &str) -> BTreeMap<String, String> {
+        let shared = self.secrets(repo, None);
+        let overlaid = self.secrets(repo, Some(environment));
+        overlaid.into_iter().filter(|(name, value)| shared.get(name) != Some(value)).collect()
+    }
+
+    /// Paths that differ between two commits, for `paths` filters; `None` when unknown, and then the workflow runs.
+    fn changed_files(&self, _repo: &str, _base: &str, _head: &str) -> Option<Vec<String>> {
+        None
+    }
+
     /// A fresh `GITHUB_TOKEN` for the job, good until the job ends.
     fn job_token(&self, job: &Job) -> String;
 
@@ -53,7 +66,8 @@ pub trait Host: Send + Sync + 'static {
     fn oidc_request(&self, job: &Job) -> Option<(String, String)>;
 
     /// Called after every visible change, in order: the host sends `workflow_run` and `workflow_job` webhooks,
-    /// updates the job's check run and writes its journal.
+    /// updates the job's check run and writes its journal. It may read from the engine and may call `cancel`, `review`
+    /// and `kill_job` here, but must not start, dispatch or re-run, nor hold a lock that its other methods take.
     fn run_changed(&self, run: &WorkflowRun, change: RunChange);
     fn job_changed(&self, run: &WorkflowRun, job: &Job, change: JobChange);
 }
@@ -86,6 +100,30 @@ pub struct RepositoryFacts {
     pub json: serde_json::Value,
 }
 
+/// How long the runner waits where GitHub's waits; tests shorten them.
+#[derive(Debug, Clone, Copy)]
+pub struct Timing {
+    /// From the interrupt of a cancelled step to its terminate signal.
+    pub terminate_after: Duration,
+    /// From the terminate signal to the kill of the whole process group.
+    pub kill_after: Duration,
+    /// One minute of `timeout-minutes`.
+    pub minute: Duration,
+    /// How long output is still read after a step's process ended while something it started keeps the pipe open.
+    pub output_grace: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            terminate_after: Duration::from_millis(7_500),
+            kill_after: Duration::from_millis(2_500),
+            minute: Duration::from_secs(60),
+            output_grace: Duration::from_secs(2),
+        }
+    }
+}
+
 /// How jobs run on this machine.
 #[derive(Debug, Clone)]
 pub struct RunnerOptions {
@@ -99,4 +137,5 @@ pub struct RunnerOptions {
     pub env: BTreeMap<String, String>,
     /// Jobs that run at the same time; the others stay queued.
     pub parallel_jobs: usize,
+    pub timing: Timing,
 }

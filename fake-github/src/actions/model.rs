@@ -124,6 +124,26 @@ pub struct Artifact {
     pub expired: bool,
 }
 
+/// What a step said about the run or a file (`::error::`, `::warning::`, `::notice::`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Annotation {
+    /// `failure`, `warning`, `notice`, as check-run annotations name them.
+    pub level: String,
+    pub message: String,
+    pub title: Option<String>,
+    pub path: Option<String>,
+    pub line: Option<u32>,
+}
+
+/// A workflow file that GitHub knows of, because it ran or was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkflowFacts {
+    pub id: i64,
+    pub repo: String,
+    pub path: String,
+    pub name: String,
+}
+
 /// One environment of a run that holds at least one job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PendingDeployment {
