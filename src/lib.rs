@@ -13,5 +13,7 @@
 
 pub mod clock;
 pub mod config;
+#[cfg(feature = "demo")]
+pub mod demo;
 pub mod graph;
 pub mod ids;

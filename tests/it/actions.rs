@@ -141,7 +141,8 @@ fn a_dispatched_plan_never_gets_the_role_of_an_apply() {
 
 #[test]
 fn a_map_that_is_no_object_of_texts_fails_the_step() {
-    for map in ["[]", r#"{"a": 1}"#, r#"{"a": "b""#, r#"{"a": "b" "c": "d"}"#, r#"{"a": "b"} x"#, r#"{"\u0061": "b"}"#] {
+    for map in ["[]", r#"{"a": 1}"#, r#"{"a": "b""#, r#"{"a": "b" "c": "d"}"#, r#"{"a": "b"} x"#, r#"{"\u0061": "b"}"#]
+    {
         assert_eq!(role(&[("ROLE_MAP", map)]).code, 1, "{map}");
     }
     assert_eq!(role(&[("ROLE_MAP", " {} ")]).output, "role=plain\n");
