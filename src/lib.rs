@@ -16,6 +16,8 @@ pub mod clock;
 pub mod command;
 pub mod config;
 pub mod gate;
+#[cfg(feature = "demo")]
+pub mod demo;
 pub mod graph;
 pub mod ids;
 pub mod plan;

@@ -1,2 +1,3 @@
 #[test]
 fn t() {}
+mod actions;

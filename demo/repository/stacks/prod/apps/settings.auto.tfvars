@@ -1,0 +1,4 @@
+settings = {
+  log_level = "info"
+  region    = "us-east-1"
+}

@@ -1,0 +1,9 @@
+//! `stackorder demo`: everything a team's setup consists of, on one machine and without a network.
+//!
+//! - `s3`: the store that holds the tool's state, reached as a plain HTTP proxy so that no HCL has to change.
+//! - `sample`: the repository and the actions that the demo starts with.
+//! - `sts`: who a job is for that store: identities, and roles assumed with a job's OIDC token.
+
+pub mod s3;
+pub mod sample;
+pub mod sts;

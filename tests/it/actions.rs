@@ -1,0 +1,199 @@
+//! The bash scripts of `actions/`, run as a runner runs them: inputs in variables, answers in files.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+struct Ran {
+    code: i32,
+    stdout: String,
+    env: String,
+    output: String,
+    path: String,
+}
+
+/// Runs one script with a cleared environment.
+fn run(script: &str, inputs: &[(&str, &str)]) -> Ran {
+    let files = tempfile::tempdir().expect("a temporary directory");
+    let file = |name: &str| -> PathBuf {
+        let path = files.path().join(name);
+        std::fs::write(&path, "").expect("an empty runner file");
+        path
+    };
+    let (env, output, path) = (file("env"), file("output"), file("path"));
+    let done = Command::new("bash")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("actions").join(script))
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("GITHUB_ENV", &env)
+        .env("GITHUB_OUTPUT", &output)
+        .env("GITHUB_PATH", &path)
+        .env("RUNNER_TEMP", files.path())
+        .envs(inputs.iter().copied())
+        .output()
+        .expect("bash runs");
+    let read = |path: &Path| std::fs::read_to_string(path).expect("the runner file is still there");
+    Ran {
+        code: done.status.code().unwrap_or(-1),
+        stdout: String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr),
+        env: read(&env),
+        output: read(&output),
+        path: read(&path),
+    }
+}
+
+/// What the runner would read from `GITHUB_ENV`.
+fn variables(env: &str) -> Vec<(String, String)> {
+    let mut lines = env.lines();
+    let mut found = Vec::new();
+    while let Some(head) = lines.next() {
+        let (name, delimiter) = head.split_once("<<").expect("the delimiter form");
+        let value: Vec<&str> = lines.by_ref().take_while(|line| *line != delimiter).collect();
+        found.push((name.to_owned(), value.join("\n")));
+    }
+    found
+}
+
+#[test]
+fn variables_keep_their_text_and_the_secret_comes_last() {
+    let ran = run(
+        "prepare/export-env.sh",
+        &[
+            ("INPUT_ENV", "A= one = two \r\n   \nTEXT<<END\nfirst\n\n  =third\nEND\nB=1<<2"),
+            ("SECRET_ENV", "TOKEN=  s3cr%t  \nA=secret"),
+        ],
+    );
+    assert_eq!(ran.code, 0, "{}", ran.stdout);
+    let expected =
+        [("A", " one = two "), ("TEXT", "first\n\n  =third"), ("B", "1<<2"), ("TOKEN", "  s3cr%t  "), ("A", "secret")];
+    assert_eq!(variables(&ran.env), expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    assert_eq!(ran.stdout, "::add-mask::  s3cr%25t  \n::add-mask::s3cr%25t\n::add-mask::secret\n");
+}
+
+#[test]
+fn every_fault_is_named_and_nothing_is_exported() {
+    let ran = run(
+        "prepare/export-env.sh",
+        &[
+            ("INPUT_ENV", "GOOD=1\nstray\npath=x\n1A=x\nX<<\ngithub_token=x\nLd_Preload=x"),
+            ("SECRET_ENV", "lost secret\nKEY<<END\nhalf a key"),
+        ],
+    );
+    assert_eq!(ran.code, 1);
+    assert_eq!(ran.env, "");
+    for expected in [
+        "input env, line 2: neither NAME=VALUE nor NAME<<DELIMITER",
+        "input env, line 3: the name path is reserved",
+        "input env, line 4: not a variable name",
+        "input env, line 5: no delimiter after <<",
+        "input env, line 6: the name github_token is reserved",
+        "input env, line 7: the name Ld_Preload is reserved",
+        "::add-mask::lost secret",
+        "secret env, line 1: neither",
+        "::add-mask::half a key",
+        "secret env, line 2: the block is never closed",
+    ] {
+        assert!(ran.stdout.contains(expected), "missing {expected:?} in\n{}", ran.stdout);
+    }
+}
+
+const MAP: &str = r#"{ "live/net:prod": "exact", ":prod": "instance", "live/": "short", "live/net": "long",
+    "@production": "environment", "live/ne": "half a segment", "a\"b": "quoted" }"#;
+
+fn role(inputs: &[(&str, &str)]) -> Ran {
+    let mut all = vec![
+        ("MODE", "apply"),
+        ("DISPATCHED", "true"),
+        ("STACK_KEY", "other"),
+        ("INSTANCE", ""),
+        ("TARGET_ENVIRONMENT", "staging"),
+        ("ROLE", "plain"),
+        ("ROLE_MAP", MAP),
+        ("PLAN_ROLE", "reader"),
+    ];
+    all.extend_from_slice(inputs);
+    run("prepare/select-role.sh", &all)
+}
+
+#[test]
+fn the_most_exact_role_of_the_map_wins() {
+    let chosen = |inputs: &[(&str, &str)]| role(inputs).output.trim_end().to_owned();
+    assert_eq!(chosen(&[("STACK_KEY", "live/net:prod"), ("INSTANCE", "prod")]), "role=exact");
+    assert_eq!(chosen(&[("STACK_KEY", "live/db:prod"), ("INSTANCE", "prod")]), "role=instance");
+    assert_eq!(chosen(&[("STACK_KEY", "live/net/eu")]), "role=long");
+    assert_eq!(chosen(&[("STACK_KEY", "live/network")]), "role=short");
+    assert_eq!(chosen(&[("TARGET_ENVIRONMENT", "production")]), "role=environment");
+    assert_eq!(chosen(&[]), "role=plain");
+    assert_eq!(chosen(&[("STACK_KEY", "a\"b")]), "role=quoted");
+}
+
+#[test]
+fn a_dispatched_plan_never_gets_the_role_of_an_apply() {
+    let plan = [("MODE", "plan"), ("STACK_KEY", "live/net"), ("TARGET_ENVIRONMENT", "production")];
+    assert_eq!(role(&plan).output, "role=reader\n");
+    assert_eq!(role(&[("MODE", "drift"), ("PLAN_ROLE", "")]).output, "role=plain\n");
+    // A pull request's plan follows the map as an apply does.
+    assert_eq!(role(&[plan[0], plan[1], ("DISPATCHED", "false")]).output, "role=long\n");
+    // And an apply without a role never falls back to the plan role.
+    let none = role(&[("ROLE", ""), ("ROLE_MAP", "")]);
+    assert_eq!((none.code, none.output.as_str()), (0, "role=\n"));
+    assert!(none.stdout.contains("::notice::No AWS role for other"));
+}
+
+#[test]
+fn a_map_that_is_no_object_of_texts_fails_the_step() {
+    for map in ["[]", r#"{"a": 1}"#, r#"{"a": "b""#, r#"{"a": "b" "c": "d"}"#, r#"{"a": "b"} x"#, r#"{"\u0061": "b"}"#]
+    {
+        assert_eq!(role(&[("ROLE_MAP", map)]).code, 1, "{map}");
+    }
+    assert_eq!(role(&[("ROLE_MAP", " {} ")]).output, "role=plain\n");
+}
+
+#[test]
+fn session_names_are_made_safe_for_aws() {
+    let name = |mode: &str, text: &str| {
+        let ran = run("prepare/select-session.sh", &[("MODE", mode), ("SESSION_NAME", text)]);
+        (ran.code, ran.output.trim_end().trim_start_matches("session-name=").to_owned())
+    };
+    assert_eq!(name("plan", ""), (0, String::new()));
+    assert_eq!(name("plan", "a b/ü"), (0, "a-b---".to_owned()));
+    assert_eq!(name("plan", &"x".repeat(80)), (0, "x".repeat(64)));
+    assert_eq!(name("plan", "x").0, 1);
+    let by_mode = r#"{"plan": "reader", "apply": "writer"}"#;
+    assert_eq!(name("apply", by_mode), (0, "writer".to_owned()));
+    assert_eq!(name("drift", by_mode), (0, "reader".to_owned()));
+    assert_eq!(name("apply", r#"{"plan": "reader"}"#), (0, String::new()));
+    assert_eq!(name("plan", "{broken").0, 1);
+}
+
+#[test]
+fn setup_takes_the_tool_cache_before_any_download() {
+    let cache = tempfile::tempdir().expect("a temporary directory");
+    let directory = cache.path().join("stackorder/1.2.3/x64");
+    std::fs::create_dir_all(&directory).expect("the cache entry");
+    std::fs::write(directory.join("stackorder"), "").expect("a binary");
+    std::fs::write(cache.path().join("stackorder/1.2.3/x64.complete"), "").expect("the marker");
+    let cache = cache.path().to_string_lossy().into_owned();
+    let inputs = [
+        ("VERSION", "v1.2.3"),
+        ("TOKEN", ""),
+        ("CHECKSUM", "true"),
+        ("RUNNER_OS", "Linux"),
+        ("RUNNER_ARCH", "X64"),
+        ("RUNNER_TOOL_CACHE", cache.as_str()),
+    ];
+    let ran = run("setup/setup.sh", &inputs);
+    assert_eq!(ran.code, 0, "{}", ran.stdout);
+    assert_eq!(ran.output, format!("version=1.2.3\npath={}\n", directory.display()));
+    assert_eq!(ran.path, format!("{}\n", directory.display()));
+
+    for (name, value, expected) in [
+        ("RUNNER_ARCH", "S390", "no stackorder for the runner architecture 'S390'"),
+        ("RUNNER_OS", "Plan9", "no stackorder for the runner system 'Plan9'"),
+        ("CHECKSUM", "yes", "checksum must be true or false"),
+        ("VERSION", "../../x", "'../../x' is no version"),
+    ] {
+        let ran = run("setup/setup.sh", &[&inputs[..], &[(name, value)]].concat());
+        assert_eq!(ran.code, 1);
+        assert!(ran.stdout.contains(expected), "{}", ran.stdout);
+    }
+}
