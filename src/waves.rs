@@ -118,3 +118,53 @@ fn shares(sizes: &[usize], most: usize) -> Vec<usize> {
     }
     shares
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(count: usize) -> Vec<MatrixEntry> {
+        let entry =
+            |number| MatrixEntry { key: format!("live/{number:04}"), tool: "tofu".into(), ..MatrixEntry::default() };
+        (0..count).map(entry).collect()
+    }
+
+    #[test]
+    fn dispatches_hold_at_most_so_many_entries_and_characters() {
+        let sizes = |chunks: Vec<Vec<MatrixEntry>>| chunks.iter().map(Vec::len).collect::<Vec<_>>();
+        assert_eq!(sizes(chunks(entries(7), 3)), [3, 3, 1]);
+        assert_eq!(sizes(chunks(entries(600), 0)), [256, 256, 88]);
+        assert_eq!(sizes(chunks(Vec::new(), 3)), Vec::<usize>::new());
+        let long = |mut entry: MatrixEntry| {
+            entry.workspace = "w".repeat(900);
+            entry
+        };
+        let cut = chunks(entries(200).into_iter().map(long).collect(), 0);
+        assert_eq!(cut.iter().map(Vec::len).sum::<usize>(), 200);
+        for chunk in &cut {
+            let chars = serde_json::to_string(chunk).unwrap().chars().count();
+            assert!(chars <= MATRIX_CHARS_MAX, "{chars}");
+        }
+        assert!(cut.len() > 1);
+    }
+
+    #[test]
+    fn above_the_limit_stacks_share_jobs_with_their_like() {
+        assert_eq!(chunk_entries(entries(256), |_| String::new()), entries(256));
+        let mut many = entries(1_000);
+        many[7].tool = "terraform".into();
+        let chunks = chunk_entries(many, |_| String::new());
+        assert_eq!(chunks.len(), 256);
+        assert_eq!(chunks.iter().map(|chunk| chunk.keys.len()).sum::<usize>(), 1_000);
+        assert!(chunks.iter().all(|chunk| (1..=4).contains(&chunk.keys.len())));
+        assert_eq!(chunks[0].keys, ["live/0007"]);
+        assert_eq!((chunks[0].chunk, chunks[255].chunk), (Some(1), Some(256)));
+        assert!(chunks.iter().all(|chunk| chunk.keys.first() == Some(&chunk.key)));
+    }
+
+    #[test]
+    fn more_kinds_of_jobs_than_entries_still_give_one_each() {
+        let chunks = chunk_entries(entries(300), |entry| entry.key.clone());
+        assert_eq!(chunks.len(), 300);
+    }
+}

@@ -21,21 +21,36 @@ pub(crate) struct Affected {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Why {
     pub reasons: BTreeSet<Reason>,
-    pub via: BTreeSet<String>,
+    via_stacks: Vec<usize>,
+    /// Places in `Graph::modules`.
+    via_modules: Vec<usize>,
+    via_removed: Vec<String>,
 }
 
 impl Why {
     pub fn is_affected(&self) -> bool {
         !self.reasons.is_empty()
     }
+
+    /// Keys of what the change came through, sorted.
+    pub fn via(&self, graph: &Graph, ordering: &Ordering) -> Vec<String> {
+        let stacks = self.via_stacks.iter().map(|stack| &ordering.keys()[*stack]);
+        let modules = self.via_modules.iter().map(|module| &graph.modules[*module].key);
+        let mut keys: Vec<&String> = stacks.chain(modules).chain(&self.via_removed).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys.into_iter().cloned().collect()
+    }
 }
 
 impl Affected {
-    /// Both answers at once: a stack is affected when either says so.
+    /// Both answers, for one graph, at once: a stack is affected when either says so.
     pub fn unite(mut self, other: Affected) -> Affected {
         for (mine, theirs) in self.stacks.iter_mut().zip(other.stacks) {
             mine.reasons.extend(theirs.reasons);
-            mine.via.extend(theirs.via);
+            mine.via_stacks.extend(theirs.via_stacks);
+            mine.via_modules.extend(theirs.via_modules);
+            mine.via_removed.extend(theirs.via_removed);
         }
         self.warnings.extend(other.warnings);
         self
@@ -113,7 +128,7 @@ fn through_modules(graph: &Graph, ordering: &Ordering, changed: &BTreeSet<&str>,
         while let Some(module) = queue.pop() {
             if reached[module] && std::mem::replace(&mut seen_for[module], stack) != stack {
                 stacks[stack].reasons.insert(Reason::Module);
-                stacks[stack].via.insert(graph.modules[module].key.clone());
+                stacks[stack].via_modules.push(module);
                 queue.extend(&uses[module]);
             }
         }
@@ -126,7 +141,7 @@ fn from_removed(graph: &Graph, ordering: &Ordering, base: &BaseFacts, stacks: &m
     for edge in graph.edges.iter().filter(|edge| edge.kind.orders() && removed.contains(edge.to.key.as_str())) {
         if let Some(stack) = ordering.index(&edge.from.key).filter(|_| ordering.index(&edge.to.key).is_none()) {
             stacks[stack].reasons.insert(reason_of(edge.kind));
-            stacks[stack].via.insert(edge.to.key.clone());
+            stacks[stack].via_removed.push(edge.to.key.clone());
         }
     }
 }
@@ -146,7 +161,7 @@ fn to_dependents(ordering: &Ordering, stacks: &mut [Why]) {
     for stack in (0..stacks.len()).filter(|stack| reached[*stack]) {
         for link in ordering.upstream(stack).iter().filter(|link| reached[link.stack] && link.stack != stack) {
             stacks[stack].reasons.insert(reason_of(link.kind));
-            stacks[stack].via.insert(ordering.keys()[link.stack].clone());
+            stacks[stack].via_stacks.push(link.stack);
         }
     }
 }

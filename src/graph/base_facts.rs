@@ -108,3 +108,70 @@ fn renamed_to(stack: &Stack, head_keys: &BTreeSet<String>, renames: &[(String, S
     };
     if head_keys.contains(&same_instance) && same_instance != stack.key { same_instance } else { String::new() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse::parse_repo_config;
+    use crate::scan::tests::sample::sample;
+    use crate::scan::{MemoryFiles, ScanOptions, scan};
+
+    fn graph(files: &MemoryFiles) -> Graph {
+        scan(files, &ScanOptions::new("acme/infra", "")).expect("the checkout is valid").graph
+    }
+
+    fn config(text: &str) -> RepoConfig {
+        parse_repo_config("stackorder.yaml", text.as_bytes()).expect("the file is valid")
+    }
+
+    fn paths(list: &[&str]) -> Vec<String> {
+        list.iter().map(|path| (*path).to_owned()).collect()
+    }
+
+    #[test]
+    fn only_stacks_whose_own_settings_differ_are_changed() {
+        let graph = graph(&sample());
+        let base = config("version: 1");
+        let changed = |head: &str| changed_settings(&graph, &base, &config(head));
+        assert_eq!(changed("version: 1 # a comment\nenvironments: { stacks/: x }"), Vec::<String>::new());
+        assert_eq!(changed("version: 1\ntool: tofu").len(), 9);
+        let legacy = r#"env: { TF_VAR_x: '{{ if eq .Name "dns" }}new{{ end }}' }"#;
+        let all = changed(legacy);
+        assert_eq!(all.len(), 9, "a variable that is now set, even to nothing, is a change for every stack");
+        let before = config("env: { TF_VAR_x: '' }");
+        assert_eq!(changed_settings(&graph, &before, &config(legacy)), ["stacks/legacy/dns"]);
+    }
+
+    #[test]
+    fn deleted_directories_and_instances_are_removed_with_their_state() {
+        let before = graph(&sample());
+        let mut files = sample();
+        files.remove("stacks/prod/eks/main.tf");
+        files.remove("infra/kyc/workspaces/staging.tfvars.json");
+        let deleted = paths(&["stacks/prod/eks/main.tf", "infra/kyc/workspaces/staging.tfvars.json"]);
+        let removed = removed_stacks(&before, &graph(&files), &deleted, &[]);
+        let rows: Vec<(&str, &str)> = removed.iter().map(|stack| (stack.key.as_str(), stack.state.as_str())).collect();
+        assert_eq!(
+            rows,
+            [
+                ("infra/kyc:staging", "s3://stackorder-example-state/kyc/staging.tfstate"),
+                ("stacks/prod/eks", "s3://stackorder-example-state/prod/eks.tfstate"),
+            ]
+        );
+        // A stack that only the configuration no longer finds was not deleted.
+        assert_eq!(removed_stacks(&before, &graph(&files), &[], &[]).len(), 1);
+    }
+
+    /// atlantis#5511: both sides of a rename count.
+    #[test]
+    fn a_renamed_stack_points_to_its_new_place() {
+        let before = graph(&sample());
+        let mut files = sample();
+        files.remove("stacks/legacy/dns/main.tf");
+        let files = files.with("stacks/core/dns/main.tf", "terraform {\n  backend \"s3\" {}\n}\n");
+        let renames = [("stacks/legacy/dns/main.tf".to_owned(), "stacks/core/dns/main.tf".to_owned())];
+        let removed = removed_stacks(&before, &graph(&files), &[], &renames);
+        assert_eq!(removed.len(), 1);
+        assert_eq!((removed[0].key.as_str(), removed[0].renamed_to.as_str()), ("stacks/legacy/dns", "stacks/core/dns"));
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! Keys are turned into numbers once, so that everything that walks the edges of a large graph is linear in them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::model::{EdgeType, Graph, NodeKind};
 
@@ -75,19 +75,31 @@ impl Ordering {
     /// The order among some stacks only: edges to the others are dropped.
     pub fn within(&self, keep: &BTreeSet<String>) -> Ordering {
         let kept: Vec<usize> = keep.iter().filter_map(|key| self.index(key)).collect();
-        let renumbered: BTreeMap<usize, usize> = kept.iter().enumerate().map(|(new, old)| (*old, new)).collect();
+        let (upstream, downstream) = self.links_within(&kept);
+        Ordering { keys: kept.iter().map(|old| self.keys[*old].clone()).collect(), upstream, downstream }
+    }
+
+    /// The same for stacks that keep their numbers: the others stay, but nothing leads to or from them.
+    pub(crate) fn cut_to(&self, members: &[bool]) -> Ordering {
         let links = |all: &[Vec<Link>]| {
-            let of = |old: &usize| {
-                let links = all[*old].iter();
-                links.filter_map(|link| Some(Link { stack: *renumbered.get(&link.stack)?, ..*link })).collect()
-            };
-            kept.iter().map(of).collect()
+            let kept = |links: &Vec<Link>| links.iter().filter(|link| members[link.stack]).copied().collect();
+            let of = |(links, member): (&Vec<Link>, &bool)| if *member { kept(links) } else { Vec::new() };
+            all.iter().zip(members).map(of).collect()
         };
-        Ordering {
-            keys: kept.iter().map(|old| self.keys[*old].clone()).collect(),
-            upstream: links(&self.upstream),
-            downstream: links(&self.downstream),
+        Ordering { keys: Vec::new(), upstream: links(&self.upstream), downstream: links(&self.downstream) }
+    }
+
+    /// Links among the stacks `kept` (sorted), with their new numbers.
+    fn links_within(&self, kept: &[usize]) -> (Vec<Vec<Link>>, Vec<Vec<Link>>) {
+        let mut renumbered = vec![None; self.len()];
+        for (new, old) in kept.iter().enumerate() {
+            renumbered[*old] = Some(new);
         }
+        let links = |all: &[Vec<Link>]| {
+            let renumber = |link: &Link| Some(Link { stack: renumbered[link.stack]?, ..*link });
+            kept.iter().map(|old| all[*old].iter().filter_map(renumber).collect()).collect()
+        };
+        (links(&self.upstream), links(&self.downstream))
     }
 
     pub(crate) fn index(&self, key: &str) -> Option<usize> {
@@ -95,7 +107,7 @@ impl Ordering {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.keys.len()
+        self.upstream.len()
     }
 
     pub(crate) fn upstream(&self, stack: usize) -> &[Link] {

@@ -67,11 +67,17 @@ pub(crate) fn schedule(
         .map(|stack| considered[stack] && requested.as_ref().is_none_or(|requested| requested.contains(&stack)))
         .collect();
     resolution.cycles = cycles_within(ordering, &considered);
-    let waves = waves_among(ordering, &considered, &scheduled);
+    // Order is found through every affected stack, requested or not.
+    let waves = levels(&ordering.cut_to(&considered), &scheduled);
     for stack in (0..ordering.len()).filter(|stack| scheduled[*stack]) {
         let wave = if resolution.cycles.is_empty() { waves[stack] } else { 0 };
-        let described = describe(by_number[stack], config, &affected.stacks[stack], wave, request);
-        resolution.affected.push(described.stack);
+        let described = describe(by_number[stack], config, wave, request);
+        let why = &affected.stacks[stack];
+        resolution.affected.push(AffectedStack {
+            reasons: why.reasons.iter().copied().collect(),
+            via: why.via(graph, ordering),
+            ..described.stack
+        });
         resolution.warnings.extend(described.warnings);
     }
     resolution.affected.sort_by(|a, b| a.wave.cmp(&b.wave).then_with(|| a.key.cmp(&b.key)));
@@ -143,26 +149,12 @@ fn cannot_request(graph: &Graph, ordering: &Ordering, key: &str) -> Warning {
     Warning::new(code, message).of_stack(key)
 }
 
-/// Waves of the scheduled stacks, found through every considered one.
-fn waves_among(ordering: &Ordering, considered: &[bool], scheduled: &[bool]) -> Vec<u32> {
-    let keep: BTreeSet<String> =
-        ordering.keys().iter().zip(considered).filter(|(_, keep)| **keep).map(|(key, _)| key.clone()).collect();
-    let within = ordering.within(&keep);
-    let numbers: Vec<usize> = (0..ordering.len()).filter(|stack| considered[*stack]).collect();
-    let members: Vec<bool> = numbers.iter().map(|stack| scheduled[*stack]).collect();
-    let mut waves = vec![0; ordering.len()];
-    for (stack, level) in numbers.into_iter().zip(levels(&within, &members)) {
-        waves[stack] = level;
-    }
-    waves
-}
-
 struct Described {
     stack: AffectedStack,
     warnings: Vec<Warning>,
 }
 
-fn describe(stack: &Stack, config: &RepoConfig, why: &Why, wave: u32, request: &ResolveRequest) -> Described {
+fn describe(stack: &Stack, config: &RepoConfig, wave: u32, request: &ResolveRequest) -> Described {
     let Settings { environment, tool, tool_version, plan_output, warnings } = settings::of(stack, config);
     Described {
         stack: AffectedStack {
@@ -171,12 +163,12 @@ fn describe(stack: &Stack, config: &RepoConfig, why: &Why, wave: u32, request: &
             instance: stack.instance.clone(),
             workspace: stack.workspace.clone(),
             wave,
-            reasons: why.reasons.iter().copied().collect(),
+            reasons: Vec::new(),
             environment,
             tool: Some(tool),
             tool_version,
             plan_output: Some(plan_output),
-            via: why.via.iter().cloned().collect(),
+            via: Vec::new(),
             locked_by: request.locks.get(&stack.key).cloned(),
         },
         warnings: stack.warnings.iter().cloned().chain(warnings).collect(),

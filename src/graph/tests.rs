@@ -1,5 +1,10 @@
 //! Whole resolutions, on the sample repository (spec 32 §2.1) and on small graphs (spec 30 §18).
 
+mod cases;
+mod pictures;
+mod properties;
+mod small;
+
 use super::model::Graph;
 use super::resolution::{BaseFacts, Reason, RemovedStack, Resolution};
 use super::resolve::{ResolveRequest, resolve};

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::affected::affected;
-use super::model::{Edge, Graph, NodeKind, Stack, Warning};
+use super::model::{Edge, EdgeType, Graph, NodeKind, Stack, Warning};
 use super::ordering::ordering;
 use super::resolution::{RemovedStack, Resolution};
 use super::resolve::{ResolveRequest, resolve, schedule};
@@ -123,7 +123,11 @@ fn with_stacks(graph: &Graph, base: Option<&Graph>, more: &[&Stack]) -> Graph {
     let wanted = |key: &str| modules.contains(key) && !known.contains(key);
     graph.modules.extend(base.modules.iter().filter(|module| wanted(&module.key)).cloned());
     let known: BTreeSet<String> = graph.stacks.iter().map(|stack| stack.key.clone()).collect();
-    let edges: Vec<&Edge> = base.edges.iter().filter(|edge| starts(edge, &modules)).collect();
+    // Who reads the state of an added stack could not be seen without it; `depends_on` stands in the commit's graph.
+    let read_by = |edge: &Edge| {
+        edge.kind == EdgeType::ReadsState && added.contains(edge.to.key.as_str()) && known.contains(&edge.from.key)
+    };
+    let edges: Vec<&Edge> = base.edges.iter().filter(|edge| starts(edge, &modules) || read_by(edge)).collect();
     let led_to = |stack: &&Stack| {
         stack.external && !known.contains(&stack.key) && edges.iter().any(|edge| edge.to.key == stack.key)
     };

@@ -211,3 +211,33 @@ pub fn join(directory: &str, relative: &str) -> Option<String> {
     let leaves = joined == ".." || joined.starts_with("../");
     (!leaves).then_some(joined)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_changes_with_its_target() {
+        let link = |path: &str, target: &str| Entry {
+            path: path.to_owned(),
+            kind: EntryKind::FileLink { target: target.to_owned() },
+        };
+        let entries = [link("stacks/a/main.tf", "shared/main.tf"), link("stacks/b/main.tf", "shared/other.tf")];
+        assert_eq!(with_links(&entries, &["shared/main.tf".to_owned()]), ["shared/main.tf", "stacks/a/main.tf"]);
+    }
+
+    #[test]
+    fn paths_are_joined_inside_the_repository() {
+        for (directory, relative, joined) in [
+            ("a/b", "../c.tf", Some("a/c.tf")),
+            ("a", "..", Some("")),
+            ("", "./x//y/", Some("x/y")),
+            ("a", "../../x", None),
+            ("", "..", None),
+        ] {
+            assert_eq!(join(directory, relative).as_deref(), joined, "{directory} {relative}");
+        }
+        assert_eq!(ancestors("a/b/c").collect::<Vec<_>>(), ["a/b", "a", ""]);
+        assert_eq!(ancestors("").count(), 0);
+    }
+}

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 use sha2::{Digest, Sha256};
 
@@ -16,7 +15,7 @@ use crate::ids::hex;
 pub(super) struct Reader<'f> {
     files: &'f dyn Files,
     pub tree: Tree,
-    terraform: BTreeMap<String, Rc<TerraformFile>>,
+    terraform: BTreeMap<String, TerraformFile>,
     /// Terraform files by directory, in name order.
     by_directory: BTreeMap<String, Vec<String>>,
     /// Of every file that was read: hex SHA-256, empty for one that could not be.
@@ -39,8 +38,12 @@ impl<'f> Reader<'f> {
         for path in walked {
             if is_terraform_file(&path) {
                 reader.read_terraform(&path);
-            } else if is_input_file(&path) || is_config_file(&path) {
-                // Content and mistakes are looked at where the file is used; here it only counts for the hash.
+            } else if is_input_file(&path) {
+                if let Err(reason) = reader.read(&path) {
+                    reader.warnings.push(Warning::new("file_unreadable", reason).in_file(&path));
+                }
+            } else if is_config_file(&path) {
+                // It counts for the hash; whether it can be used is asked where a stack uses it.
                 drop(reader.read(&path));
             }
         }
@@ -72,7 +75,7 @@ impl<'f> Reader<'f> {
         match self.read(path) {
             Ok(bytes) => {
                 let file = terraform_file::read(path, &bytes);
-                self.terraform.insert(path.to_owned(), Rc::new(file));
+                self.terraform.insert(path.to_owned(), file);
                 self.by_directory.entry(parent(path).to_owned()).or_default().push(path.to_owned());
             }
             Err(reason) => self.warnings.push(Warning::new("file_unreadable", reason).in_file(path)),
@@ -101,7 +104,7 @@ impl<'f> Reader<'f> {
     /// What the Terraform files of a directory say together.
     pub fn directory(&self, directory: &str) -> Directory {
         let paths = self.by_directory.get(directory).into_iter().flatten();
-        merge(paths.filter_map(|path| self.terraform.get(path).map(|file| (path.as_str(), &**file))))
+        merge(paths.filter_map(|path| self.terraform.get(path).map(|file| (path.as_str(), file))))
     }
 
     /// The tree hash of everything read so far (spec 11 §8).

@@ -135,6 +135,8 @@ impl Builder<'_, '_> {
         let own = self.stack_config(path)?;
         let below: Vec<String> = self.reader.tree.below(path).map(str::to_owned).collect();
         let set = instances(self.config, own.as_ref(), path, &below).map_err(problems)?;
+        // A matched file that no instance uses was still looked at.
+        set.warnings.iter().for_each(|warning| self.reader.note(&warning.file));
         self.found.warnings.extend(set.warnings);
         let from_block = directory.backend.as_ref().filter(|block| block.it.kind == "s3").map(backend::from_block);
         let base = from_block.map(|(base, warnings)| {

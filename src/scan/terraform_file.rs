@@ -172,9 +172,9 @@ pub fn read_attributes(path: &str, bytes: &[u8]) -> (Vec<(String, Expression)>, 
     if path.ends_with(".json") {
         return match serde_json::from_str::<Json>(text) {
             Ok(Json::Object(map)) => {
+                let mut lines = Lines::new(text);
                 let entries = map.iter().filter(|(name, _)| *name != "//");
-                let read =
-                    |(name, value): (&String, &Json)| (name.clone(), Expression::json(value, json_line(text, &[name])));
+                let read = |(name, value): (&String, &Json)| (name.clone(), Expression::json(value, lines.of(&[name])));
                 (entries.map(read).collect(), Vec::new())
             }
             Ok(_) => refuse(1, "the file is not a JSON object; its values are skipped".to_owned()),
@@ -194,7 +194,7 @@ pub fn read_attributes(path: &str, bytes: &[u8]) -> (Vec<(String, Expression)>, 
 fn read_json(path: &str, bytes: &[u8]) -> TerraformFile {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let text = String::from_utf8_lossy(bytes);
-    let mut reader = JsonReader { path, text: &text, file: TerraformFile::default() };
+    let mut reader = JsonReader { path, lines: Lines::new(&text), file: TerraformFile::default() };
     match serde_json::from_str::<Json>(&text) {
         Ok(root) => each(&root).for_each(|part| reader.top_level(part)),
         Err(error) => {
@@ -217,7 +217,7 @@ fn line_number(line: usize) -> u32 {
 
 struct JsonReader<'t> {
     path: &'t str,
-    text: &'t str,
+    lines: Lines<'t>,
     file: TerraformFile,
 }
 
@@ -235,7 +235,7 @@ impl JsonReader<'_> {
             self.terraform(block);
         }
         for (name, body) in root.get("module").into_iter().flat_map(each).flat_map(members) {
-            let line = json_line(self.text, &["module", name]);
+            let line = self.lines.of(&["module", name]);
             for call in each(body) {
                 let expression = |key: &str| call.get(key).map(|value| Expression::json(value, line));
                 let (source, version) = (expression("source"), expression("version"));
@@ -244,7 +244,7 @@ impl JsonReader<'_> {
         }
         for (kind, named) in root.get("data").into_iter().flat_map(each).flat_map(members) {
             for (name, body) in each(named).flat_map(members) {
-                let line = json_line(self.text, &[kind, name]);
+                let line = self.lines.of(&[kind, name]);
                 match kind {
                     "archive_file" => self.file.archive_file_lines.push(line),
                     "terraform_remote_state" => each(body).for_each(|block| self.remote_state(name, line, block)),
@@ -257,10 +257,10 @@ impl JsonReader<'_> {
     fn terraform(&mut self, block: &Json) {
         self.file.names_provider |= block.get("required_providers").is_some();
         for (kind, body) in block.get("backend").into_iter().flat_map(each).flat_map(members) {
-            let line = json_line(self.text, &["backend", kind]);
+            let line = self.lines.of(&["backend", kind]);
             for body in each(body) {
                 let read = |(name, value): (&str, &Json)| {
-                    (name.to_owned(), Expression::json(value, json_line(self.text, &["backend", kind, name])))
+                    (name.to_owned(), Expression::json(value, self.lines.of(&["backend", kind, name])))
                 };
                 let attributes = members(body).map(read).collect();
                 self.file.backends.push(BackendBlock { kind: kind.to_owned(), line, attributes });
@@ -299,17 +299,33 @@ fn members(value: &Json) -> impl Iterator<Item = (&str, &Json)> {
     members.filter(|(name, _)| *name != "//").map(|(name, value)| (name.as_str(), value))
 }
 
-/// The line where the last of `path` is written after the others: near enough to find the place, since the JSON
-/// library keeps no positions.
-fn json_line(text: &str, path: &[&str]) -> u32 {
-    let mut at = 0;
-    for name in path {
-        let quoted = format!("\"{name}\"");
-        match text.get(at..).and_then(|rest| rest.find(&quoted)) {
-            Some(found) => at += found + quoted.len(),
-            None => break,
-        }
+/// Finds where a name is written: near enough to find the place, since the JSON library keeps no positions.
+struct Lines<'t> {
+    text: &'t str,
+    /// Bytes that searches may still look at, so that many names in a large file do not cost quadratic time.
+    budget: usize,
+}
+
+impl<'t> Lines<'t> {
+    fn new(text: &'t str) -> Self {
+        Self { text, budget: 64 * 1024 * 1024 }
     }
-    let newlines = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();
-    line_number(newlines + 1)
+
+    /// The line of the last of `path` after the others; 1 once the budget is spent.
+    fn of(&mut self, path: &[&str]) -> u32 {
+        if self.budget < self.text.len() {
+            return 1;
+        }
+        self.budget -= self.text.len();
+        let mut at = 0;
+        for name in path {
+            let quoted = format!("\"{name}\"");
+            match self.text[at..].find(&quoted) {
+                Some(found) => at += found + quoted.len(),
+                None => break,
+            }
+        }
+        let newlines = self.text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();
+        line_number(newlines + 1)
+    }
 }

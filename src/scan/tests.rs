@@ -75,3 +75,45 @@ fn the_tree_hash_is_the_published_one() {
         .with("live/.terraform/x.tf", "does not count");
     assert_eq!(scanned(&files).tree_hash, "84dffd9d51261cd7b0bb88ab5e609ac2ec108dbea2283725fc89a38080587fde");
 }
+
+#[test]
+fn whatever_the_scan_reads_counts_for_the_tree_hash() {
+    let files =
+        sample().with("stacks/prod/vpc/.stackorder.yaml", "backend_config: [odd/name]\nvar_files: [own.vars]\n");
+    let files = files.with("odd/name", "region = \"r\"").with("stacks/prod/vpc/own.vars", "");
+    let hash = scanned(&files).tree_hash;
+    for path in ["odd/name", "stacks/prod/vpc/own.vars", "stacks/prod/vpc/.terraform.lock.hcl", "anywhere/x.tfbackend"]
+    {
+        assert_ne!(scanned(&files.clone().with(path, "# new")).tree_hash, hash, "{path}");
+    }
+    for path in ["odd/other", "stacks/prod/vpc/x.txt", "modules/vpc/.terraform.lock.hcl"] {
+        assert_eq!(scanned(&files.clone().with(path, "# new")).tree_hash, hash, "{path}");
+    }
+}
+
+struct Backwards(MemoryFiles);
+
+impl Files for Backwards {
+    fn list(&self) -> Vec<Entry> {
+        self.0.list().into_iter().rev().collect()
+    }
+
+    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        self.0.read(path)
+    }
+}
+
+#[test]
+fn the_order_of_the_walk_does_not_matter() {
+    let options = ScanOptions::new("acme/infra", "");
+    let json = |scanned: Scanned| serde_json::to_string(&scanned.graph).expect("a graph is JSON");
+    assert_eq!(json(scan(&Backwards(sample()), &options).unwrap()), json(scan(&sample(), &options).unwrap()));
+}
+
+#[test]
+fn a_graph_survives_its_json_form() {
+    let graph = scanned(&sample());
+    let json = serde_json::to_string(&graph).unwrap();
+    assert_eq!(serde_json::from_str::<Graph>(&json).unwrap(), graph);
+    assert_eq!(crate::graph::validate::validate(&graph).errors, Vec::<String>::new());
+}

@@ -27,7 +27,7 @@ pub enum Value {
     Text(String),
     Bool(bool),
     Null,
-    /// Written as a literal, but neither text, number nor truth value.
+    /// A list or an object.
     Other,
     /// Not known before the tool runs.
     Unknown,
@@ -61,11 +61,8 @@ pub fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// Longest expression given to the library, whose objects cost quadratic time. A key or source has some hundred bytes.
-const EXPRESSION_BYTES_MAX: usize = 16 * 1024;
-
-/// Deepest brackets given to the library, which recurses.
-const EXPRESSION_DEPTH_MAX: usize = 24;
+/// Longest literal that is decoded. A key or source has some hundred bytes.
+const LITERAL_BYTES_MAX: usize = 16 * 1024;
 
 impl Expression {
     pub fn hcl(text: &str, line: u32) -> Self {
@@ -106,60 +103,56 @@ fn object_key(text: &str) -> Option<String> {
 }
 
 fn hcl_value(text: &str) -> Value {
-    match text {
-        "true" => return Value::Bool(true),
-        "false" => return Value::Bool(false),
-        "null" => return Value::Null,
-        _ => {}
+    match (text, text.as_bytes().first()) {
+        ("true", _) => Value::Bool(true),
+        ("false", _) => Value::Bool(false),
+        ("null", _) => Value::Null,
+        (_, Some(b'"')) => string(text),
+        (_, Some(b'<')) => parsed(text),
+        (_, Some(b'{' | b'[')) => Value::Other,
+        (_, Some(b'0'..=b'9')) if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') => {
+            Value::Text(text.to_owned())
+        }
+        _ => Value::Unknown,
     }
-    if let Some(plain) = plain_string(text) {
-        return Value::Text(plain.to_owned());
+}
+
+/// One quoted string and nothing after it.
+fn string(text: &str) -> Value {
+    let Some(inner) = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else { return Value::Unknown };
+    if !inner.bytes().any(|byte| matches!(byte, b'"' | b'\\' | b'$' | b'%' | b'\n')) {
+        return Value::Text(inner.to_owned());
     }
-    if text.len() > EXPRESSION_BYTES_MAX || depth(text) > EXPRESSION_DEPTH_MAX {
+    let mut escaped = false;
+    for byte in inner.bytes() {
+        match byte {
+            b'"' if !escaped => return Value::Unknown,
+            b'\\' => escaped = !escaped,
+            _ => escaped = false,
+        }
+    }
+    parsed(text)
+}
+
+/// A string or heredoc with escapes. What holds a template is not even shown to the library, which recurses into it
+/// and takes quadratic time for its objects.
+fn parsed(text: &str) -> Value {
+    if text.len() > LITERAL_BYTES_MAX || holds_template(text) {
         return Value::Unknown;
     }
     let text = if text.contains('\r') { Cow::Owned(text.replace("\r\n", "\n")) } else { Cow::Borrowed(text) };
-    hcl_edit::parser::parse_expr(&text).map_or(Value::Unknown, |parsed| parsed_value(&parsed))
-}
-
-/// The common case, without the library: quotes, no escape, no template.
-fn plain_string(text: &str) -> Option<&str> {
-    let inner = text.strip_prefix('"')?.strip_suffix('"')?;
-    let special = inner.bytes().any(|byte| matches!(byte, b'"' | b'\\' | b'$' | b'%' | b'\n'));
-    (!special).then_some(inner)
-}
-
-fn depth(text: &str) -> usize {
-    let (mut now, mut most) = (0_usize, 0);
-    for byte in text.bytes() {
-        match byte {
-            b'{' | b'[' | b'(' => now += 1,
-            b'}' | b']' | b')' => now = now.saturating_sub(1),
-            _ => {}
-        }
-        most = most.max(now);
+    match hcl_edit::parser::parse_expr(&text) {
+        Ok(Parsed::String(text)) => Value::Text(text.value().clone()),
+        Ok(Parsed::StringTemplate(template)) => literal_elements(template.iter()),
+        Ok(Parsed::HeredocTemplate(heredoc)) => literal_elements(heredoc.template.iter()),
+        Ok(_) | Err(_) => Value::Unknown,
     }
-    most
 }
 
-fn parsed_value(parsed: &Parsed) -> Value {
-    match parsed {
-        Parsed::Null(_) => Value::Null,
-        Parsed::Bool(yes) => Value::Bool(*yes.value()),
-        Parsed::Number(number) => Value::Text(number.value().to_string()),
-        Parsed::String(text) => Value::Text(text.value().clone()),
-        Parsed::StringTemplate(template) => literal_elements(template.iter()),
-        Parsed::HeredocTemplate(heredoc) => literal_elements(heredoc.template.iter()),
-        Parsed::Array(_) | Parsed::Object(_) => Value::Other,
-        Parsed::Parenthesis(_)
-        | Parsed::Variable(_)
-        | Parsed::Conditional(_)
-        | Parsed::FuncCall(_)
-        | Parsed::Traversal(_)
-        | Parsed::UnaryOp(_)
-        | Parsed::BinaryOp(_)
-        | Parsed::ForExpr(_) => Value::Unknown,
-    }
+/// `$${` and `%%{` stand for themselves.
+fn holds_template(text: &str) -> bool {
+    let text = text.replace("$${", "").replace("%%{", "");
+    text.contains("${") || text.contains("%{")
 }
 
 fn literal_elements<'a>(elements: impl Iterator<Item = &'a Element>) -> Value {
@@ -183,10 +176,9 @@ fn json_value(value: &serde_json::Value) -> Value {
     }
 }
 
-/// Strings of the JSON syntax are templates; `$${` and `%%{` stand for themselves.
+/// Strings of the JSON syntax are templates.
 fn json_text(text: &str) -> Value {
-    let without_escapes = text.replace("$${", "").replace("%%{", "");
-    if without_escapes.contains("${") || without_escapes.contains("%{") {
+    if holds_template(text) {
         return Value::Unknown;
     }
     Value::Text(text.replace("$${", "${").replace("%%{", "%{"))
@@ -209,6 +201,8 @@ mod tests {
             (r#""%%{x}""#, "%{x}"),
             (r#""$5 100%""#, "$5 100%"),
             ("5", "5"),
+            ("1.50", "1.50"),
+            (r#""\\""#, "\\"),
             ("<<EOT\nx\nEOT", "x\n"),
             ("<<EOT\r\nx\r\nEOT", "x\n"),
         ] {
@@ -219,8 +213,9 @@ mod tests {
 
     #[test]
     fn everything_else_is_unknown_however_deep() {
-        let deep = format!("{}1{}", "[".repeat(5_000), "]".repeat(5_000));
+        let deep = format!("f({}1{})", "[".repeat(5_000), "]".repeat(5_000));
         let signs = format!("{}1", "-".repeat(5_000));
+        let templates = format!("{}x{}", "\"${".repeat(24), "}\"".repeat(24));
         let questions = format!("{}1", "a ? b : ".repeat(60));
         for text in [
             "var.x",
@@ -236,6 +231,7 @@ mod tests {
             &deep,
             &signs,
             &questions,
+            &templates,
         ] {
             assert_eq!(value(text), Value::Unknown, "{text}");
         }

@@ -1,0 +1,60 @@
+//! The graph for people.
+
+use super::{changing, small};
+use crate::config::model::RepoConfig;
+use crate::graph::mermaid::waves_mermaid;
+use crate::graph::{dot::dot, ordering, resolve, text::text};
+
+#[test]
+fn dot_shows_kinds_of_nodes_edges_and_waves() {
+    let mut graph = small::graph("a <- b, a <= c, m/x < b, \"odd\"\\ <- c, away <- c, gone <- c");
+    graph.stacks.iter_mut().filter(|stack| stack.key == "away").for_each(|stack| stack.external = true);
+    graph.stacks.retain(|stack| stack.key != "gone");
+    let resolution = resolve(&graph, &RepoConfig::default(), &changing(&["b/x.tf"]));
+    insta::assert_snapshot!(dot(&graph, Some(&resolution)));
+}
+
+#[test]
+fn text_lists_nodes_with_their_edges() {
+    let mut graph = small::graph("a <- b, a <= c, m/x < b, away <- c");
+    graph.stacks.iter_mut().filter(|stack| stack.key == "away").for_each(|stack| stack.external = true);
+    insta::assert_snapshot!(text(&graph), @r"
+    4 stacks, 1 modules, 4 edges
+    a
+    away (external)
+    b
+      depends_on a
+      uses_module acme/infra//m/x
+    c
+      depends_on away
+      reads_state a (inferred)
+    acme/infra//m/x (local module)
+    ");
+}
+
+#[test]
+fn mermaid_shows_waves_and_escapes_names() {
+    let graph = small::graph("a <- b\"]x, a <- c");
+    let resolution = resolve(&graph, &RepoConfig::default(), &changing(&["a/x.tf"]));
+    insta::assert_snapshot!(waves_mermaid(&resolution, &ordering(&graph)).unwrap(), @r#"
+    flowchart LR
+      subgraph wave0["wave 0"]
+        s0["a"]
+      end
+      subgraph wave1["wave 1"]
+        s1["b#34;#93;x"]
+        s2["c"]
+      end
+      s0 --> s1
+      s0 --> s2
+    "#);
+}
+
+#[test]
+fn a_chart_that_nobody_could_read_is_not_drawn() {
+    let many: Vec<String> = (0..41).map(|number| format!("s/{number}")).collect();
+    let graph = small::graph(&many.join(","));
+    let paths: Vec<&str> = many.iter().map(String::as_str).collect();
+    let resolution = resolve(&graph, &RepoConfig::default(), &changing(&paths));
+    assert_eq!((resolution.affected.len(), waves_mermaid(&resolution, &ordering(&graph))), (41, None));
+}
