@@ -23,6 +23,10 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
+    pub fn offset(&self) -> Millis {
+        self.offset_ms.load(Ordering::SeqCst)
+    }
+
     pub fn set_offset(&self, offset_ms: Millis) {
         self.offset_ms.store(offset_ms, Ordering::SeqCst);
     }

@@ -1,0 +1,410 @@
+//! The whole setup on one machine: fake GitHub, state store and job executor in this process, the server as its child.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use fake_github::actions::host::RunnerOptions;
+use fake_github::actions::model::Environment;
+use fake_github::{App, AppSetup, FakeGitHub, Hub, Options, Protection, RepositorySetup, RequiredCheck};
+use tokio::process::{Child, Command};
+
+use super::control::{CONTROL_VARIABLE, ControlDesk};
+use super::s3::{S3Options, S3Store};
+use super::sample;
+use super::sts::TrustPolicy;
+use super::tool::DemoTool;
+use crate::clock::{Clock as _, Millis, SystemClock};
+use crate::ids::hex;
+
+pub const REPOSITORY: &str = "acme/infra";
+pub const STATE_BUCKET: &str = "stackorder-example-state";
+const ACTIONS_REPOSITORY: &str = "stackorder/actions";
+const WEBHOOK_SECRET: &str = "the demo's webhook secret";
+/// Jobs at the same time: a laptop's worth.
+const PARALLEL_JOBS: usize = 4;
+
+pub struct LaptopOptions {
+    /// Kept when given; otherwise a directory of the demo's own, removed at the end.
+    pub dir: Option<PathBuf>,
+    pub tool: DemoTool,
+    /// 0 picks a free one.
+    pub port: u16,
+    pub github_port: u16,
+}
+
+/// Everything that runs. Dropping it ends all of it.
+pub struct Laptop {
+    pub github: FakeGitHub,
+    pub s3: S3Store,
+    pub clock: Arc<SystemClock>,
+    pub tool: DemoTool,
+    pub app: App,
+    pub installation_id: i64,
+    /// Of `stackorder admin keys create`: reads, applies and unlocks.
+    pub api_key: String,
+    pub server_url: String,
+    desk: ControlDesk,
+    server: Option<Child>,
+    server_environment: BTreeMap<String, String>,
+    dir: DemoDir,
+    program: PathBuf,
+}
+
+impl Laptop {
+    pub async fn start(options: LaptopOptions) -> anyhow::Result<Self> {
+        need_git()?;
+        let program = std::env::current_exe().context("cannot find this program's own file")?;
+        let dir = DemoDir::make(options.dir)?;
+        let clock = Arc::new(SystemClock::default());
+        let github_port = free_port(options.github_port).context("the port for the fake GitHub")?;
+        let server_port = free_port(options.port).context("the port for Stackorder")?;
+        let server_url = format!("http://127.0.0.1:{server_port}");
+        let issuer = format!("http://127.0.0.1:{github_port}/_services/token");
+
+        let now = {
+            let clock = clock.clone();
+            Arc::new(move || clock.now())
+        };
+        let s3 = S3Store::start(S3Options {
+            root: dir.path().join("s3"),
+            port: 0,
+            jwks_url: Some(format!("{issuer}/.well-known/jwks")),
+            issuer: Some(issuer),
+            roles: roles(),
+            now: now.clone(),
+        })?;
+        s3.create_bucket(STATE_BUCKET)?;
+
+        let bin = dir.path().join("bin");
+        let tool_cache = dir.path().join("tools");
+        std::fs::create_dir_all(&bin)?;
+        options.tool.install(&bin, &program)?;
+        cache_binary(&tool_cache, &program)?;
+        let github = FakeGitHub::start(Options {
+            root: dir.path().join("github"),
+            port: github_port,
+            clock: now,
+            runner: RunnerOptions {
+                root: dir.path().join("runner"),
+                tool_cache,
+                path: vec![bin],
+                env: s3.environment(),
+                parallel_jobs: PARALLEL_JOBS,
+                timing: Default::default(),
+            },
+            journal: Some(dir.path().join("github.ndjson")),
+        })
+        .await?;
+
+        let app = github.create_app(AppSetup {
+            slug: "stackorder".to_owned(),
+            owner: "acme".to_owned(),
+            permissions: app_permissions(),
+            events: app_events(),
+            webhook_url: Some(format!("{server_url}/webhooks/github")),
+            webhook_secret: Some(WEBHOOK_SECRET.to_owned()),
+            callback_urls: Vec::new(),
+        });
+        let server_environment = server_environment(&github, &app, &server_url, server_port, dir.path());
+        let mut laptop = Self {
+            github,
+            s3,
+            clock,
+            tool: options.tool,
+            app,
+            installation_id: 0,
+            api_key: String::new(),
+            server_url,
+            desk: ControlDesk::open().await?,
+            server: None,
+            server_environment,
+            dir,
+            program,
+        };
+        laptop.start_server().await?;
+        laptop.api_key = laptop.create_key().await?;
+        laptop.populate()?;
+        Ok(laptop)
+    }
+
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn hub(&self) -> &Arc<Hub> {
+        self.github.hub()
+    }
+
+    pub fn bin(&self) -> PathBuf {
+        self.dir.path().join("bin")
+    }
+
+    /// The program that is running: the runner's CLI too.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Starts the server's process and waits until it answers.
+    pub async fn start_server(&mut self) -> anyhow::Result<()> {
+        if self.server.is_some() {
+            return Ok(());
+        }
+        self.desk.expect_new_server().await;
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.dir.path().join("server.log"))?;
+        let mut child = Command::new(&self.program)
+            .args(["demo", "serve"])
+            // Nothing of this process's environment reaches the server: no credential, not even here.
+            .env_clear()
+            .envs(&self.server_environment)
+            .env(CONTROL_VARIABLE, self.desk.address().to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::from(log.try_clone()?))
+            .stderr(Stdio::from(log))
+            .kill_on_drop(true)
+            .spawn()
+            .context("cannot start the server")?;
+        tokio::select! {
+            ready = self.desk.wait_ready() => ready?,
+            ended = child.wait() => {
+                let log = std::fs::read_to_string(self.dir.path().join("server.log")).unwrap_or_default();
+                let tail: Vec<&str> = log.lines().rev().take(5).collect();
+                bail!("the server ended at once ({}): {}", ended?, tail.into_iter().rev().collect::<Vec<_>>().join(" | "));
+            }
+        }
+        self.server = Some(child);
+        Ok(())
+    }
+
+    /// `kill -9`, as a machine that dies.
+    pub async fn kill_server(&mut self) -> anyhow::Result<()> {
+        if let Some(mut server) = self.server.take() {
+            server.kill().await.context("cannot kill the server")?;
+        }
+        Ok(())
+    }
+
+    /// Moves the clock of everything: fake, store and server.
+    pub fn move_clock(&self, by: Millis) {
+        let offset = self.clock.offset() + by;
+        self.clock.set_offset(offset);
+        self.desk.set_offset(offset);
+    }
+
+    /// A key made the way an operator makes one.
+    async fn create_key(&self) -> anyhow::Result<String> {
+        let output = Command::new(&self.program)
+            .args(["admin", "keys", "create", "--name", "demo", "--scope", "read", "--scope", "apply", "--scope", "unlock"])
+            .args(["--format", "json"])
+            .env_clear()
+            .envs(&self.server_environment)
+            .output()
+            .await?;
+        if !output.status.success() {
+            bail!("`stackorder admin keys create` failed: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).context("the new key is not JSON")?;
+        Ok(json["key"].as_str().context("no key in the answer")?.to_owned())
+    }
+
+    /// People, repositories, protection, and the App's installation.
+    fn populate(&mut self) -> anyhow::Result<()> {
+        let hub = self.github.hub().clone();
+        for login in ["alice", "bob", "carol", "rita"] {
+            hub.create_user(login);
+        }
+        hub.create_organization("acme");
+        hub.create_organization("stackorder");
+        hub.create_repository(ACTIONS_REPOSITORY, RepositorySetup { default_branch: "main".to_owned(), ..Default::default() })?;
+        let actions: Vec<fake_github::state::repositories::NewFile> = files_of(sample::actions_files(), &self.tool);
+        let sha = hub.commit_files(ACTIONS_REPOSITORY, "main", "Actions of this version", "alice", &actions)?;
+        hub.tag(ACTIONS_REPOSITORY, "v1", &sha, None, "alice")?;
+
+        let collaborators = [("alice", "write"), ("bob", "write"), ("carol", "write"), ("rita", "read")];
+        hub.create_repository(
+            REPOSITORY,
+            RepositorySetup {
+                private: true,
+                collaborators: collaborators.iter().map(|(login, role)| ((*login).to_owned(), (*role).to_owned())).collect(),
+                default_branch: "main".to_owned(),
+                ..Default::default()
+            },
+        )?;
+        hub.set_variable(REPOSITORY, None, "STACKORDER_SERVER_URL", &self.server_url);
+        hub.set_variable(REPOSITORY, None, "STACKORDER_VERSION", env!("CARGO_PKG_VERSION"));
+        hub.set_environment(
+            REPOSITORY,
+            Environment { name: "production".to_owned(), reviewers: vec!["bob".to_owned()], ..Default::default() },
+        );
+        hub.set_environment(REPOSITORY, Environment { name: "staging".to_owned(), ..Default::default() });
+        let files = files_of(sample::repository_files(), &self.tool);
+        hub.commit_files(REPOSITORY, "main", "The stacks as they are", "alice", &files)?;
+        let app = Some(self.app.id);
+        let required = |context: &str| RequiredCheck { context: context.to_owned(), app_id: app };
+        hub.protect_branch(
+            REPOSITORY,
+            "main",
+            Protection { required_checks: vec![required("stackorder/plan"), required("stackorder/apply")], ..Default::default() },
+        );
+        self.installation_id = hub.install_app(self.app.id, "acme", &[REPOSITORY]);
+        Ok(())
+    }
+}
+
+/// The directory that holds everything the demo writes.
+struct DemoDir {
+    path: PathBuf,
+    /// Made by the demo for itself, so removed by it.
+    own: bool,
+}
+
+impl DemoDir {
+    fn make(given: Option<PathBuf>) -> anyhow::Result<Self> {
+        match given {
+            Some(path) => {
+                let is_empty = match std::fs::read_dir(&path) {
+                    Ok(mut entries) => entries.next().is_none(),
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
+                    Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+                };
+                if !is_empty {
+                    bail!("{} is not empty; name an empty or new directory", path.display());
+                }
+                std::fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
+                let path = path.canonicalize()?;
+                Ok(Self { path, own: false })
+            }
+            None => {
+                let name = format!("stackorder-demo-{}", hex(&rand::random::<[u8; 8]>()));
+                let path = std::env::temp_dir().canonicalize()?.join(name);
+                std::fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
+                Ok(Self { path, own: true })
+            }
+        }
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for DemoDir {
+    fn drop(&mut self) {
+        if self.own
+            && let Err(error) = std::fs::remove_dir_all(&self.path)
+        {
+            tracing::warn!(path = %self.path.display(), %error, "the demo's directory could not be removed");
+        }
+    }
+}
+
+fn need_git() -> anyhow::Result<()> {
+    match std::process::Command::new("git").arg("--version").output() {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(_) | Err(_) => bail!("the demo needs git, and there is none on PATH"),
+    }
+}
+
+/// Asks for the port now, so that a taken one is one clear sentence before anything is made.
+fn free_port(wanted: u16) -> anyhow::Result<u16> {
+    let listener = TcpListener::bind(("127.0.0.1", wanted)).with_context(|| format!("port {wanted} is in use"))?;
+    Ok(listener.local_addr()?.port())
+}
+
+/// The runner's tool cache already holds this program, so `setup` downloads nothing.
+fn cache_binary(tool_cache: &Path, program: &Path) -> anyhow::Result<()> {
+    let arch = match std::env::consts::ARCH {
+        "aarch64" => "arm64",
+        _ => "x64",
+    };
+    let version = tool_cache.join("stackorder").join(env!("CARGO_PKG_VERSION"));
+    let directory = version.join(arch);
+    std::fs::create_dir_all(&directory)?;
+    std::os::unix::fs::symlink(program, directory.join("stackorder"))?;
+    std::fs::write(version.join(format!("{arch}.complete")), "")?;
+    Ok(())
+}
+
+fn files_of(files: &[sample::File], tool: &DemoTool) -> Vec<fake_github::state::repositories::NewFile> {
+    files
+        .iter()
+        .map(|(path, bytes, executable)| {
+            let content = if *path == "stackorder.yaml" {
+                String::from_utf8_lossy(bytes).replace("tool: terraform", &format!("tool: {}", tool.configured_name())).into_bytes()
+            } else {
+                bytes.to_vec()
+            };
+            fake_github::state::repositories::NewFile { path: (*path).to_owned(), content: Some(content), executable: *executable }
+        })
+        .collect()
+}
+
+/// Roles of the sample's wrapper workflows, each trusting exactly the jobs it is for.
+fn roles() -> BTreeMap<String, TrustPolicy> {
+    let arn = |name: &str| format!("arn:aws:iam::111122223333:role/{name}");
+    let environment = |name: &str| format!("repo:{REPOSITORY}:environment:{name}");
+    let mut roles = BTreeMap::from([(
+        arn("plan"),
+        TrustPolicy::for_subjects([format!("repo:{REPOSITORY}:pull_request"), environment("default")]),
+    )]);
+    for name in ["production", "staging", "shared", "default"] {
+        roles.insert(arn(&format!("apply-{name}")), TrustPolicy::for_subjects([environment(name)]));
+    }
+    roles
+}
+
+fn server_environment(
+    github: &FakeGitHub,
+    app: &App,
+    server_url: &str,
+    port: u16,
+    dir: &Path,
+) -> BTreeMap<String, String> {
+    let pairs = [
+        ("STACKORDER_BASE_URL", server_url.to_owned()),
+        ("STACKORDER_LISTEN", format!("127.0.0.1:{port}")),
+        ("DATABASE_URL", format!("sqlite://{}", dir.join("server.db").display())),
+        ("GITHUB_APP_ID", app.id.to_string()),
+        ("GITHUB_APP_PRIVATE_KEY", app.private_key_pem.clone()),
+        ("GITHUB_WEBHOOK_SECRET", WEBHOOK_SECRET.to_owned()),
+        ("GITHUB_API_URL", github.api_url()),
+        ("GITHUB_WEB_URL", github.base_url().to_owned()),
+        ("GITHUB_OIDC_ISSUER", github.oidc_issuer()),
+        ("STACKORDER_LOG_FORMAT", "text".to_owned()),
+    ];
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Spec 24 §1.
+fn app_permissions() -> BTreeMap<String, String> {
+    let pairs = [
+        ("metadata", "read"),
+        ("contents", "read"),
+        ("pull_requests", "write"),
+        ("checks", "write"),
+        ("actions", "write"),
+        ("issues", "write"),
+        ("members", "read"),
+        ("deployments", "write"),
+    ];
+    pairs.iter().map(|(name, level)| ((*name).to_owned(), (*level).to_owned())).collect()
+}
+
+/// Spec 24 §2.
+fn app_events() -> Vec<String> {
+    let events = [
+        "pull_request",
+        "pull_request_review",
+        "issue_comment",
+        "push",
+        "check_run",
+        "check_suite",
+        "workflow_run",
+        "workflow_job",
+        "deployment_protection_rule",
+    ];
+    events.iter().map(|event| (*event).to_owned()).collect()
+}

@@ -1,0 +1,29 @@
+//! `stackorder demo serve`: the production server with a clock that the demo may move. Nothing else differs.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use tokio::sync::watch;
+
+use super::control::{CONTROL_VARIABLE, ControlLine};
+use crate::clock::SystemClock;
+use crate::server;
+use crate::settings::Settings;
+
+/// Serves until the demo ends.
+pub async fn run() -> anyhow::Result<()> {
+    let variables = std::env::vars().collect();
+    let settings = match Settings::from_environment(&variables) {
+        Ok(settings) => settings,
+        Err(problems) => {
+            let list: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            bail!("{}", list.join("; "));
+        }
+    };
+    let control = variables.get(CONTROL_VARIABLE).context("this command is started by `stackorder demo`")?;
+    let clock = Arc::new(SystemClock::default());
+    let (stop, stopping) = watch::channel(false);
+    let mut line = ControlLine::connect(control, clock.clone(), stop).await?;
+    server::run(settings, clock, stopping, move |_| line.say_ready()).await?;
+    Ok(())
+}
