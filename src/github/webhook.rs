@@ -1,7 +1,7 @@
 //! Whether a delivery is GitHub's, and what it says.
 //!
-//! [`verify`] comes first, on the raw bytes; [`parse`] reads only what a decision needs and takes GitHub at its word that
-//! fields, actions and states may be added at any time.
+//! [`verify`] comes first, on the raw bytes. [`parse`] reads only what a decision needs: GitHub may add fields, actions
+//! and states at any time.
 
 mod payload;
 

@@ -208,7 +208,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_pin_without_wildcards_matches_exactly_itself(path in "[a-z./]{1,12}", reference in "[a-z./]{1,12}", other in "[a-z./@]{1,12}") {
+        fn a_pin_without_wildcards_matches_exactly_itself(
+            path in "[a-z./]{1,12}",
+            reference in "[a-z./]{1,12}",
+            other in "[a-z./@]{1,12}",
+        ) {
             let text = format!("{path}@{reference}");
             prop_assert!(pinned(&text, &text));
             prop_assert_eq!(pinned(&text, &other), text == other);

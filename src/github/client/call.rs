@@ -1,6 +1,6 @@
 //! One call to GitHub as data: where it goes, as whom, with what, and whether it may be repeated.
 //!
-//! Addresses are only ever built here, from checked segments, so that no name from outside can leave its place in a path.
+//! Addresses are only ever built here, from checked segments: no name from outside can leave its place in a path.
 
 use reqwest::{Method, Url};
 use serde::Serialize;

@@ -276,7 +276,8 @@ pub(super) async fn membership(
     match async { client.read::<State>(call?).await }.await {
         Ok(State { state }) if state == "active" => Ok(Membership::Active),
         Ok(_) | Err(GitHubError::NotFound { .. }) => Ok(Membership::None),
-        Err(GitHubError::Permanent { status: 403, .. }) => Ok(Membership::Unreadable),
+        // Not the 403 that a suspended installation gets when it asks for a token.
+        Err(GitHubError::Permanent { status: 403, what: refused, .. }) if refused == what => Ok(Membership::Unreadable),
         Err(error) => Err(error),
     }
 }

@@ -1,5 +1,6 @@
 //! The client against single answers of a served GitHub, and never against a wall clock.
 
+mod examples;
 mod subjects;
 
 use std::time::Duration;

@@ -210,7 +210,8 @@ async fn a_pull_request_of_a_deleted_fork_is_a_fork() {
     let pull = |head_repo: serde_json::Value| {
         json!({"number": 7, "title": "t", "state": "closed", "merged": true, "draft": false, "user": {"login": "mona"},
             "head": {"ref": "x", "sha": SHA, "repo": head_repo}, "base": {"ref": "main", "sha": SHA, "repo": {"id": 1}},
-            "mergeable": null, "mergeable_state": "unknown", "merge_commit_sha": SHA, "merged_by": {"login": "octocat"}})
+            "mergeable": null, "mergeable_state": "unknown", "merge_commit_sha": SHA,
+            "merged_by": {"login": "octocat"}})
     };
     world.answer_once("GET", "/pulls/7", ok(pull(json!(null)))).await;
     world.answer_once("GET", "/pulls/7", ok(pull(json!({"id": 1})))).await;
@@ -223,7 +224,10 @@ async fn a_pull_request_of_a_deleted_fork_is_a_fork() {
 #[tokio::test]
 async fn unknown_review_states_decide_nothing() {
     let world = World::new().await;
-    let review = |state: &str| json!({"user": {"login": "mona"}, "state": state, "commit_id": SHA, "submitted_at": "2027-01-15T08:00:00Z"});
+    let review = |state: &str| {
+        let at = "2027-01-15T08:00:00Z";
+        json!({"user": {"login": "mona"}, "state": state, "commit_id": SHA, "submitted_at": at})
+    };
     let given =
         json!([review("APPROVED"), review("SHRUGGED"), {"user": null, "state": "COMMENTED", "commit_id": null}]);
     world.answer("GET", "/pulls/7/reviews", ok(given)).await;
@@ -256,4 +260,48 @@ async fn issues_leave_pull_requests_out() {
         .await;
     let issues = world.client.issues(&world.repo, "stackorder-drift").await.unwrap();
     assert_eq!(issues.iter().map(|issue| issue.number).collect::<Vec<_>>(), [1]);
+}
+
+#[tokio::test]
+async fn jobs_say_where_they_stand_and_environments_who_is_waited_for() {
+    let world = World::new().await;
+    let job = json!({"id": 5, "name": "apply wave 0 a", "status": "waiting", "html_url": null});
+    world.answer("GET", "/actions/runs/8/jobs", ok(json!({"total_count": 1, "jobs": [job]}))).await;
+    let jobs = world.client.jobs(&world.repo, 8).await.unwrap();
+    assert_eq!((jobs[0].name.as_str(), jobs[0].status.as_str()), ("apply wave 0 a", "waiting"));
+    let pending = |name: &str| json!({"environment": {"id": 1, "name": name}, "wait_timer": 0});
+    let waiting = json!([pending("prod"), pending("dev"), pending("prod")]);
+    world.answer("GET", "/actions/runs/8/pending_deployments", ok(waiting)).await;
+    assert_eq!(world.client.pending_deployments(&world.repo, 8).await.unwrap(), ["dev", "prod"]);
+}
+
+#[tokio::test]
+async fn a_commit_is_its_first_line_and_its_author_if_github_knows_one() {
+    let world = World::new().await;
+    let sha = crate::ids::Sha::parse(SHA).unwrap();
+    for (author, login) in [(json!({"login": "mona"}), "mona"), (json!({}), ""), (json!(null), "")] {
+        let commit = json!({"sha": SHA, "commit": {"message": "subject\n\nbody"}, "author": author});
+        world.answer_once("GET", &format!("/commits/{SHA}"), ok(commit)).await;
+        let read = world.client.commit(&world.repo, &sha).await.unwrap();
+        assert_eq!(read, ("subject".to_owned(), login.to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn a_rerun_whose_answer_is_unclear_is_not_repeated() {
+    let world = World::new().await;
+    world.answer("POST", "/actions/runs/8/rerun", ResponseTemplate::new(502)).await;
+    assert!(matches!(world.client.rerun(&world.repo, 8).await, Err(GitHubError::Temporary { .. })));
+    assert_eq!(world.asked("/actions/runs/8/rerun").await, 1);
+}
+
+#[tokio::test]
+async fn a_suspended_installation_is_not_taken_for_a_missing_permission() {
+    let world = World::without_tokens().await;
+    let suspended =
+        ResponseTemplate::new(403).set_body_json(json!({"message": "This installation has been suspended"}));
+    let exchange = path("/api/v3/app/installations/9/access_tokens");
+    Mock::given(exchange).respond_with(suspended).mount(&world.server).await;
+    let asked = world.client.membership(&world.repo, "acme", "platform", "mona").await;
+    assert!(matches!(asked, Err(GitHubError::Permanent { status: 403, .. })), "{asked:?}");
 }
