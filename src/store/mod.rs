@@ -7,14 +7,14 @@
 //! - `dialect`, `postgres`, `sqlite`: what the databases do not say alike, and how each is opened.
 //! - `sql`: the statements, once for both.
 //! - `memory`: the same promises over maps.
-//! - `text`: what every implementation does to text before it stores it.
+//! - `rules`: what every implementation does alike.
 
 mod dialect;
 mod memory;
 mod postgres;
+mod rules;
 mod sql;
 mod sqlite;
-mod text;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -8,10 +8,11 @@ use sqlx::{ColumnIndex, Decode, Encode, Executor, IntoArguments, QueryBuilder, T
 use super::value::{text, to_json};
 use super::{SqlStore, end};
 use crate::clock::Millis;
-use crate::ids::{RunId, StackId};
+use crate::ids::StackId;
 use crate::run::model::{Dispatch, DriftSeen, Lock, Row, Run, Verdict};
 use crate::run::scene::{Changes, PlanText};
 use crate::store::dialect::Dialect;
+use crate::store::rules::runs_of;
 use crate::store::{Result, StoreError};
 
 /// Rows in one `insert`: ten columns each stay far below what either database binds at most (32,766 in SQLite).
@@ -285,10 +286,4 @@ where
         .bind(run.created_at)
         .bind(run.version)
         .bind(to_json(run))
-}
-
-fn runs_of(changes: &Changes) -> Vec<RunId> {
-    let known = changes.runs.iter().map(|(run, _)| &run.id);
-    let ids: BTreeSet<&RunId> = known.chain(changes.new_runs.iter().map(|run| &run.id)).collect();
-    ids.into_iter().cloned().collect()
 }

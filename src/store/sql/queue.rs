@@ -7,7 +7,7 @@ use super::value::{column, from_json, text, to_json, unsigned};
 use crate::clock::Millis;
 use crate::run::scene::{JobKind, NewJob};
 use crate::store::dialect::Dialect;
-use crate::store::text::error_text;
+use crate::store::rules::error_text;
 use crate::store::{Delivery, Job, Outcome, Result, StoreError, Stored};
 
 impl<DB: Dialect> SqlStore<DB>

@@ -9,7 +9,7 @@ use super::{SqlStore, end};
 use crate::clock::Millis;
 use crate::run::model::AuditEntry;
 use crate::store::dialect::Dialect;
-use crate::store::text::audit_pr;
+use crate::store::rules::audit_pr;
 use crate::store::{ApiKey, Rendered, Result, Retention};
 
 impl<DB: Dialect> SqlStore<DB>

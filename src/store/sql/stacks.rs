@@ -1,7 +1,5 @@
 //! What a stored graph does to the stacks of its repository.
 
-use std::collections::BTreeSet;
-
 use sqlx::{ColumnIndex, Decode, Encode, Executor, IntoArguments, QueryBuilder, Type, query};
 
 use super::SqlStore;
@@ -10,11 +8,11 @@ use super::graphs::GraphCache;
 use super::scene::IDS_PER_STATEMENT;
 use super::value::{column, from_json, text, to_json};
 use crate::clock::Millis;
-use crate::graph::model::Graph;
 use crate::ids::{Sha, StackId, StackKey};
 use crate::run::model::DriftSeen;
 use crate::run::scene::StoredGraph;
 use crate::store::dialect::Dialect;
+use crate::store::rules::local_keys;
 use crate::store::{Result, StackRecord};
 
 impl<DB: Dialect> SqlStore<DB>
@@ -153,9 +151,4 @@ where
             .await?;
         Ok(())
     }
-}
-
-/// The keys of the repository's own stacks; those of other repositories have no row here.
-fn local_keys(graph: &Graph) -> BTreeSet<&str> {
-    graph.stacks.iter().filter(|stack| !stack.external).map(|stack| stack.key.as_str()).collect()
 }

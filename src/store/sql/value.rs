@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::{ColumnIndex, Database, Decode, Row as _, Type};
 
-use crate::store::text::clean;
+use crate::store::rules::clean;
 use crate::store::{Result, StoreError};
 
 /// One column, by position.

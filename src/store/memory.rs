@@ -1,2 +1,0 @@
-//! x
-pub struct MemoryStore;
