@@ -27,5 +27,5 @@ pub(super) async fn open(database_url: &str, connections: u32) -> Result<SqlStor
     let pool = PoolOptions::<Postgres>::new().max_connections(connections.max(1)).connect_with(options).await?;
     // Under sqlx's advisory lock: servers that start at once migrate one after the other.
     MIGRATIONS.run(&pool).await.map_err(|error| StoreError::Db(error.into()))?;
-    Ok(SqlStore::new(pool))
+    Ok(SqlStore::new(pool.clone(), pool))
 }

@@ -33,19 +33,20 @@ pub(super) async fn open(database_url: &str, connections: u32) -> Result<SqlStor
         .journal_mode(SqliteJournalMode::Wal)
         .busy_timeout(BUSY_TIMEOUT)
         .foreign_keys(true);
-    // Every connection to `:memory:` is a database of its own: there must be one, and it must stay.
-    let in_memory = database_url.contains(":memory:") || database_url.contains("mode=memory");
-    let pool = PoolOptions::<Sqlite>::new()
-        .max_connections(if in_memory { 1 } else { connections.max(1) })
-        .min_connections(u32::from(in_memory))
-        .idle_timeout(None)
-        .max_lifetime(None)
-        .connect_with(options)
-        .await?;
+    let writer = pool_of(1).min_connections(1).connect_with(options.clone()).await?;
 
     // sqlx locks nothing here on SQLite, so the write lock is taken around all of them: two servers may start at once.
-    let mut tx = pool.begin_with(Sqlite::BEGIN_WRITE).await?;
+    let mut tx = writer.begin_with(Sqlite::BEGIN_WRITE).await?;
     MIGRATIONS.run_direct(None, &mut *tx, false).await.map_err(|error| StoreError::Db(error.into()))?;
     tx.commit().await?;
-    Ok(SqlStore::new(pool))
+
+    // Every connection to `:memory:` is a database of its own, so there can be only one.
+    let in_memory = database_url.contains(":memory:") || database_url.contains("mode=memory");
+    let pool = if in_memory { writer.clone() } else { pool_of(connections.max(1)).connect_with(options).await? };
+    Ok(SqlStore::new(pool, writer))
+}
+
+/// Connections to a file cost nothing while they idle.
+fn pool_of(connections: u32) -> PoolOptions<Sqlite> {
+    PoolOptions::new().max_connections(connections).idle_timeout(None).max_lifetime(None)
 }

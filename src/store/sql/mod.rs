@@ -39,12 +39,15 @@ use crate::run::status::RunStatus;
 
 pub struct SqlStore<DB: Dialect> {
     pool: Pool<DB>,
+    /// The same pool, or the one connection of a database that has one writer: waiting for it here is fair and short, while
+    /// SQLite's own waiting sleeps and tries again.
+    writer: Pool<DB>,
     graphs: GraphCache,
 }
 
 impl<DB: Dialect> SqlStore<DB> {
-    pub(super) fn new(pool: Pool<DB>) -> Self {
-        Self { pool, graphs: GraphCache::default() }
+    pub(super) fn new(pool: Pool<DB>, writer: Pool<DB>) -> Self {
+        Self { pool, writer, graphs: GraphCache::default() }
     }
 
     async fn begin_read(&self) -> Result<Transaction<'static, DB>> {
@@ -52,7 +55,7 @@ impl<DB: Dialect> SqlStore<DB> {
     }
 
     async fn begin_write(&self) -> Result<Transaction<'static, DB>> {
-        Ok(self.pool.begin_with(DB::BEGIN_WRITE).await?)
+        Ok(self.writer.begin_with(DB::BEGIN_WRITE).await?)
     }
 }
 

@@ -30,7 +30,7 @@ where
         .bind(text(event))
         .bind(text(payload))
         .bind(now)
-        .execute(&self.pool)
+        .execute(&self.writer)
         .await?;
         Ok(if DB::rows_affected(&done) == 1 { Stored::Queued } else { Stored::Known })
     }
@@ -43,7 +43,7 @@ where
         claim.push(" order by due_at, received_at, id limit 1");
         claim.push(DB::SKIP_LOCKED);
         claim.push(") returning id, event, payload, received_at, attempts");
-        let Some(row) = claim.build().fetch_optional(&self.pool).await? else { return Ok(None) };
+        let Some(row) = claim.build().fetch_optional(&self.writer).await? else { return Ok(None) };
         Ok(Some(Delivery {
             id: column::<DB, _>(&row, 0)?,
             event: column::<DB, _>(&row, 1)?,
@@ -67,12 +67,12 @@ where
             Outcome::Unstarted => {}
         }
         end.push(" where id = ").push_bind(text(id)).push(" and claimed_by = ").push_bind(text(worker));
-        end.build().execute(&self.pool).await?;
+        end.build().execute(&self.writer).await?;
         Ok(())
     }
 
     pub(super) async fn queue_job(&self, job: &NewJob) -> Result<()> {
-        let mut conn = self.pool.acquire().await?;
+        let mut conn = self.writer.acquire().await?;
         Self::insert_job(&mut conn, job).await
     }
 
@@ -108,7 +108,7 @@ where
         claim.push(" order by due_at, id limit 1");
         claim.push(DB::SKIP_LOCKED);
         claim.push(") returning id, kind, payload, key, due_at, attempts, generation");
-        let Some(row) = claim.build().fetch_optional(&self.pool).await? else { return Ok(None) };
+        let Some(row) = claim.build().fetch_optional(&self.writer).await? else { return Ok(None) };
         let id = column::<DB, i64>(&row, 0)?.to_string();
         Ok(Some(Job {
             kind: JobKind::parse(&column::<DB, String>(&row, 1)?).map_err(|error| ("jobs", error))?,
@@ -141,7 +141,7 @@ where
         if ends {
             end.push(" and generation = ").push_bind(job.generation);
         }
-        let done = end.build().execute(&self.pool).await?;
+        let done = end.build().execute(&self.writer).await?;
         if ends && DB::rows_affected(&done) == 0 {
             // Asked for again while it was being worked on (or no longer ours, then nothing happens).
             let mut again = QueryBuilder::<DB>::new(
@@ -149,7 +149,7 @@ where
             );
             again.push_bind(now);
             push_holder(&mut again, job, worker)?;
-            again.build().execute(&self.pool).await?;
+            again.build().execute(&self.writer).await?;
         }
         Ok(())
     }

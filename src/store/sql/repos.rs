@@ -84,7 +84,7 @@ where
         .bind(text(&repo.full_name))
         .bind(text(&repo.default_branch))
         .bind(repo.private)
-        .execute(&self.pool)
+        .execute(&self.writer)
         .await?;
         Ok(())
     }
@@ -97,13 +97,13 @@ where
             .bind(repo_id)
             .bind(config.map(to_json))
             .bind(text(sha))
-            .execute(&self.pool)
+            .execute(&self.writer)
             .await?;
         Ok(())
     }
 
     pub(super) async fn forget_repo(&self, repo_id: i64) -> Result<()> {
-        query("delete from repos where id = $1").bind(repo_id).execute(&self.pool).await?;
+        query("delete from repos where id = $1").bind(repo_id).execute(&self.writer).await?;
         Ok(())
     }
 
@@ -133,13 +133,13 @@ where
         .bind(text(&installation.account))
         .bind(text(&installation.account_type))
         .bind(installation.suspended)
-        .execute(&self.pool)
+        .execute(&self.writer)
         .await?;
         Ok(())
     }
 
     pub(super) async fn forget_installation(&self, id: i64) -> Result<()> {
-        query("delete from installations where id = $1").bind(id).execute(&self.pool).await?;
+        query("delete from installations where id = $1").bind(id).execute(&self.writer).await?;
         Ok(())
     }
 }

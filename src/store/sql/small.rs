@@ -22,7 +22,7 @@ where
     usize: ColumnIndex<DB::Row>,
 {
     pub(super) async fn write_audit(&self, entry: &AuditEntry) -> Result<()> {
-        let mut conn = self.pool.acquire().await?;
+        let mut conn = self.writer.acquire().await?;
         Self::insert_audit(&mut conn, entry).await
     }
 
@@ -90,7 +90,7 @@ where
         .bind(text(jti))
         .bind(expires_at)
         .bind(now)
-        .execute(&self.pool)
+        .execute(&self.writer)
         .await?;
         Ok(DB::rows_affected(&done) == 1)
     }
@@ -109,7 +109,7 @@ where
         .bind(key.last_used_at)
         .bind(key.revoked_at)
         .bind(to_json(key))
-        .execute(&self.pool)
+        .execute(&self.writer)
         .await?;
         Ok(())
     }
@@ -169,7 +169,7 @@ where
         .bind(text(name))
         .bind(rendered.github_id)
         .bind(text(&rendered.digest))
-        .execute(&self.pool)
+        .execute(&self.writer)
         .await?;
         Ok(())
     }
@@ -184,7 +184,7 @@ where
         .bind(text(holder))
         .bind(now.saturating_add(ttl_ms))
         .bind(now)
-        .execute(&self.pool)
+        .execute(&self.writer)
         .await?;
         Ok(DB::rows_affected(&done) == 1)
     }
@@ -193,7 +193,7 @@ where
         query("delete from leases where name = $1 and holder = $2")
             .bind(text(name))
             .bind(text(holder))
-            .execute(&self.pool)
+            .execute(&self.writer)
             .await?;
         Ok(())
     }

@@ -147,7 +147,7 @@ where
         query("update stacks set drift_issue = $2 where id = $1")
             .bind(text(stack))
             .bind(issue)
-            .execute(&self.pool)
+            .execute(&self.writer)
             .await?;
         Ok(())
     }
