@@ -3,6 +3,18 @@
 //! [`Store`] is implemented by `SqlStore` for SQLite and Postgres from one source, and by `MemoryStore` for simulation
 //! and tests. All pass the same contract suite (`tests/it/store_contract.rs`).
 //! No transaction handle leaves this module. Compare-and-set on run versions decides every race.
+//!
+//! - `dialect`, `postgres`, `sqlite`: what the databases do not say alike, and how each is opened.
+//! - `sql`: the statements, once for both.
+//! - `memory`: the same promises over maps.
+//! - `rules`: what every implementation does alike.
+
+mod dialect;
+mod memory;
+mod postgres;
+mod rules;
+mod sql;
+mod sqlite;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,6 +27,20 @@ use crate::ids::{ParseError, RepoName, RunId, Sha, StackId, StackKey};
 use crate::run::model::{AuditEntry, Dispatch, DriftSeen, Lock, Repo, Row, Run};
 use crate::run::scene::{Changes, JobKind, NewJob, Scene};
 use crate::run::status::{Mode, RunStatus};
+
+pub use self::memory::MemoryStore;
+
+/// Opens the database an URL names, `postgres://…` or `sqlite://…`, and brings its schema up to date.
+///
+/// SQLite files are created; a Postgres database must exist.
+pub async fn open(database_url: &str, connections: u32) -> Result<Arc<dyn Store>> {
+    match database_url.split_once(':').map(|(scheme, _)| scheme) {
+        Some("sqlite") => Ok(Arc::new(sqlite::open(database_url, connections).await?)),
+        Some("postgres" | "postgresql") => Ok(Arc::new(postgres::open(database_url, connections).await?)),
+        // The URL itself may hold a password.
+        _ => Err(StoreError::Db("the database URL must begin with postgres:// or sqlite://".into())),
+    }
+}
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {

@@ -1,0 +1,14 @@
+//! What the two databases do not say alike; everything else is one SQL text for both.
+
+use sqlx::Database;
+
+pub trait Dialect: Database {
+    /// SQLite must take its write lock up front, or read-then-write fails at once with "database is locked".
+    const BEGIN_WRITE: &'static str;
+    /// Every statement of the transaction sees the same state.
+    const BEGIN_READ: &'static str;
+    /// Ends the sub-select of a claim, so that workers do not queue behind each other.
+    const SKIP_LOCKED: &'static str;
+
+    fn rows_affected(done: &Self::QueryResult) -> u64;
+}

@@ -1,0 +1,31 @@
+//! Postgres: any number of servers on one database.
+
+use std::str::FromStr;
+
+use sqlx::migrate::Migrator;
+use sqlx::pool::PoolOptions;
+use sqlx::postgres::{PgConnectOptions, PgQueryResult, Postgres};
+
+use super::dialect::Dialect;
+use super::sql::SqlStore;
+use super::{Result, StoreError};
+
+static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
+
+impl Dialect for Postgres {
+    const BEGIN_WRITE: &'static str = "begin";
+    const BEGIN_READ: &'static str = "begin isolation level repeatable read read only";
+    const SKIP_LOCKED: &'static str = " for update skip locked";
+
+    fn rows_affected(done: &PgQueryResult) -> u64 {
+        done.rows_affected()
+    }
+}
+
+pub(super) async fn open(database_url: &str, connections: u32) -> Result<SqlStore<Postgres>> {
+    let options = PgConnectOptions::from_str(database_url)?;
+    let pool = PoolOptions::<Postgres>::new().max_connections(connections.max(1)).connect_with(options).await?;
+    // Under sqlx's advisory lock: servers that start at once migrate one after the other.
+    MIGRATIONS.run(&pool).await.map_err(|error| StoreError::Db(error.into()))?;
+    Ok(SqlStore::new(pool.clone(), pool))
+}

@@ -1,0 +1,52 @@
+//! SQLite: one file, one writer, one node.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::migrate::Migrator;
+use sqlx::pool::PoolOptions;
+use sqlx::sqlite::{Sqlite, SqliteConnectOptions, SqliteJournalMode, SqliteQueryResult};
+
+use super::dialect::Dialect;
+use super::sql::SqlStore;
+use super::{Result, StoreError};
+
+static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
+
+/// How long a writer waits for the one before it.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Dialect for Sqlite {
+    const BEGIN_WRITE: &'static str = "begin immediate";
+    // A deferred transaction reads from one snapshot of the write-ahead log.
+    const BEGIN_READ: &'static str = "begin";
+    const SKIP_LOCKED: &'static str = "";
+
+    fn rows_affected(done: &SqliteQueryResult) -> u64 {
+        done.rows_affected()
+    }
+}
+
+pub(super) async fn open(database_url: &str, connections: u32) -> Result<SqlStore<Sqlite>> {
+    let options = SqliteConnectOptions::from_str(database_url)?
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .busy_timeout(BUSY_TIMEOUT)
+        .foreign_keys(true);
+    let writer = pool_of(1).min_connections(1).connect_with(options.clone()).await?;
+
+    // sqlx locks nothing here on SQLite, so the write lock is taken around all of them: two servers may start at once.
+    let mut tx = writer.begin_with(Sqlite::BEGIN_WRITE).await?;
+    MIGRATIONS.run_direct(None, &mut *tx, false).await.map_err(|error| StoreError::Db(error.into()))?;
+    tx.commit().await?;
+
+    // Every connection to `:memory:` is a database of its own, so there can be only one.
+    let in_memory = database_url.contains(":memory:") || database_url.contains("mode=memory");
+    let pool = if in_memory { writer.clone() } else { pool_of(connections.max(1)).connect_with(options).await? };
+    Ok(SqlStore::new(pool, writer))
+}
+
+/// Connections to a file cost nothing while they idle.
+fn pool_of(connections: u32) -> PoolOptions<Sqlite> {
+    PoolOptions::new().max_connections(connections).idle_timeout(None).max_lifetime(None)
+}

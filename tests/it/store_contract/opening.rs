@@ -1,0 +1,63 @@
+//! What only databases have: opening them, and several servers on one of them.
+
+use std::sync::Arc;
+
+use stackorder::run::scene::Effects;
+use stackorder::store::{self, Store};
+
+use super::values::*;
+use crate::databases::{postgres_url, sqlite_url};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sqlite_serves_several_servers() {
+    let dir = tempfile::tempdir().unwrap();
+    serves_several_servers(sqlite_url(dir.path())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_serves_several_servers() {
+    let Some(url) = postgres_url("postgres_serves_several_servers") else { return };
+    serves_several_servers(url).await;
+}
+
+/// They start at once on an empty database, and see what another wrote although each remembers parsed graphs.
+async fn serves_several_servers(url: String) {
+    let opening: Vec<_> = (0..3)
+        .map(|_| {
+            let url = url.clone();
+            tokio::spawn(async move { store::open(&url, 2).await.unwrap() })
+        })
+        .collect();
+    let mut servers: Vec<Arc<dyn Store>> = Vec::new();
+    for server in opening {
+        servers.push(server.await.unwrap());
+    }
+
+    with_repos(&servers[0]).await;
+    for keys in [&["vpc"][..], &["app"]] {
+        let write = effects(Effects { graph: Some(stored_graph(1, keys)), ..Effects::default() });
+        servers[0].commit(write).await.unwrap();
+        for server in &servers {
+            assert_eq!(*server.graph(REPO, &sha(1)).await.unwrap().unwrap(), graph(keys));
+        }
+    }
+    drop(servers);
+    let reopened = store::open(&url, 2).await.unwrap();
+    assert_eq!(reopened.repos().await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_database_in_memory_lives_as_long_as_its_store() {
+    let store = store::open("sqlite::memory:", 4).await.unwrap();
+    with_repos(&store).await;
+    assert_eq!(store.repos().await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn other_schemes_are_refused_without_showing_the_url() {
+    for url in ["mysql://root:secret@host/db", "test.db", ""] {
+        let error = store::open(url, 1).await.err().unwrap();
+        let chain = format!("{error}: {}", std::error::Error::source(&error).unwrap());
+        assert_eq!(chain, "cannot use the database: the database URL must begin with postgres:// or sqlite://");
+    }
+}

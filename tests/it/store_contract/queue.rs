@@ -1,0 +1,251 @@
+//! Inbox and outbox: who works on what, for how long, and what becomes of it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use stackorder::run::scene::Effects;
+use stackorder::store::{Delivery, Job, Outcome, Stored};
+
+use super::values::*;
+
+const LEASE: i64 = 100;
+
+async fn deliver(store: &AStore, id: &str, now: i64) -> Stored {
+    store.store_delivery(id, "push", "{}", now).await.unwrap()
+}
+
+async fn take(store: &AStore, now: i64) -> Option<Delivery> {
+    store.claim_delivery("w", now, LEASE).await.unwrap()
+}
+
+async fn claim(store: &AStore, now: i64) -> Option<Job> {
+    store.claim_job("w", now, LEASE).await.unwrap()
+}
+
+async fn finish(store: &AStore, job: &Job, outcome: Outcome, now: i64) {
+    store.finish_job(job, "w", &outcome, now).await.unwrap();
+}
+
+fn name(job: &Job) -> &str {
+    job.payload["name"].as_str().unwrap()
+}
+
+fn retry(at: i64) -> Outcome {
+    Outcome::Retry { at, error: "502".into() }
+}
+
+fn dead() -> Outcome {
+    Outcome::Dead { error: "gone".into() }
+}
+
+pub async fn a_delivery_is_stored_once(store: AStore) {
+    assert_eq!(store.next_due().await.unwrap(), None);
+    assert_eq!(deliver(&store, "d1", 10).await, Stored::Queued);
+    assert_eq!(deliver(&store, "d1", 20).await, Stored::Known);
+    assert_eq!(store.next_due().await.unwrap(), Some(10));
+
+    let delivery = take(&store, 30).await.unwrap();
+    let expected =
+        Delivery { id: "d1".into(), event: "push".into(), payload: "{}".into(), received_at: 10, attempts: 0 };
+    assert_eq!(delivery, expected);
+    assert_eq!(deliver(&store, "d1", 30).await, Stored::Known, "being worked on");
+    store.finish_delivery("d1", "w", &Outcome::Done, 40).await.unwrap();
+    assert_eq!(deliver(&store, "d1", 50).await, Stored::Known, "done");
+    assert_eq!(take(&store, 10_000).await, None);
+    assert_eq!(store.next_due().await.unwrap(), None);
+}
+
+pub async fn a_dead_delivery_can_be_delivered_again(store: AStore) {
+    deliver(&store, "d1", 10).await;
+    take(&store, 10).await.unwrap();
+    store.finish_delivery("d1", "w", &dead(), 20).await.unwrap();
+    assert_eq!(take(&store, 10_000).await, None);
+    assert_eq!(store.next_due().await.unwrap(), None);
+
+    assert_eq!(deliver(&store, "d1", 30).await, Stored::Queued);
+    assert_eq!(store.next_due().await.unwrap(), Some(30));
+    assert_eq!(take(&store, 30).await.unwrap().attempts, 0);
+}
+
+pub async fn deliveries_are_worked_off_oldest_first(store: AStore) {
+    for (id, now) in [("d3", 30), ("d1", 10), ("d2", 10)] {
+        deliver(&store, id, now).await;
+    }
+    assert_eq!(take(&store, 5).await, None, "not received yet");
+    assert_eq!(take(&store, 40).await.unwrap().id, "d1");
+    assert_eq!(take(&store, 40).await.unwrap().id, "d2");
+    // One that failed waits behind those that were due earlier.
+    store.finish_delivery("d1", "w", &retry(35), 40).await.unwrap();
+    assert_eq!(take(&store, 40).await.unwrap().id, "d3");
+    let again = take(&store, 40).await.unwrap();
+    assert_eq!((again.id.as_str(), again.attempts), ("d1", 1));
+    assert_eq!(take(&store, 40).await, None);
+}
+
+pub async fn an_expired_lease_is_an_attempt(store: AStore) {
+    deliver(&store, "d1", 0).await;
+    store.add_job(&job("j", 0)).await.unwrap();
+    assert!(take(&store, 0).await.is_some() && claim(&store, 0).await.is_some());
+    assert_eq!(store.next_due().await.unwrap(), Some(LEASE));
+    assert!(take(&store, LEASE - 1).await.is_none() && claim(&store, LEASE - 1).await.is_none());
+
+    let late = store.claim_delivery("v", LEASE, LEASE).await.unwrap().unwrap();
+    let late_job = store.claim_job("v", LEASE, LEASE).await.unwrap().unwrap();
+    assert_eq!((late.attempts, late_job.attempts), (1, 1));
+}
+
+pub async fn only_the_holder_finishes(store: AStore) {
+    deliver(&store, "d1", 0).await;
+    store.add_job(&keyed("k", "j", 0)).await.unwrap();
+    take(&store, 0).await.unwrap();
+    let slow = claim(&store, 0).await.unwrap();
+    let delivery = store.claim_delivery("v", LEASE, LEASE).await.unwrap().unwrap();
+    let job = store.claim_job("v", LEASE, LEASE).await.unwrap().unwrap();
+
+    for outcome in [Outcome::Done, retry(0), dead(), Outcome::Unstarted] {
+        store.finish_delivery("d1", "w", &outcome, LEASE).await.unwrap();
+        finish(&store, &slow, outcome, LEASE).await;
+        assert_eq!(store.next_due().await.unwrap(), Some(2 * LEASE), "still held by the other");
+    }
+    store.finish_delivery(&delivery.id, "v", &Outcome::Done, LEASE).await.unwrap();
+    store.finish_job(&job, "v", &Outcome::Done, LEASE).await.unwrap();
+    assert_eq!(store.next_due().await.unwrap(), None);
+}
+
+pub async fn what_was_not_started_counts_no_attempt(store: AStore) {
+    deliver(&store, "d1", 0).await;
+    store.add_job(&job("j", 0)).await.unwrap();
+    take(&store, 5).await.unwrap();
+    let claimed = claim(&store, 5).await.unwrap();
+    store.finish_delivery("d1", "w", &Outcome::Unstarted, 6).await.unwrap();
+    finish(&store, &claimed, Outcome::Unstarted, 6).await;
+
+    assert_eq!(store.next_due().await.unwrap(), Some(0));
+    assert_eq!(take(&store, 6).await.unwrap().attempts, 0);
+    assert_eq!(claim(&store, 6).await.unwrap(), claimed);
+}
+
+pub async fn jobs_wait_for_their_time(store: AStore) {
+    for (name, due_at) in [("late", 30), ("first", 10), ("second", 10)] {
+        store.add_job(&job(name, due_at)).await.unwrap();
+    }
+    assert_eq!(store.next_due().await.unwrap(), Some(10));
+    assert_eq!(claim(&store, 9).await, None);
+    assert_eq!(name(&claim(&store, 20).await.unwrap()), "first");
+    let second = claim(&store, 20).await.unwrap();
+    assert_eq!((name(&second), second.due_at, second.attempts, &second.key), ("second", 10, 0, &None));
+    assert_eq!(claim(&store, 20).await, None);
+
+    finish(&store, &second, retry(25), 20).await;
+    assert_eq!(claim(&store, 24).await, None);
+    let again = claim(&store, 25).await.unwrap();
+    assert_eq!((name(&again), again.attempts), ("second", 1));
+    finish(&store, &again, Outcome::Done, 25).await;
+    assert_eq!(name(&claim(&store, 30).await.unwrap()), "late");
+}
+
+pub async fn a_key_waits_only_once(store: AStore) {
+    for (name, due_at) in [("one", 20), ("two", 10), ("three", 30)] {
+        store.add_job(&keyed("k", name, due_at)).await.unwrap();
+    }
+    store.commit(effects(Effects { jobs: vec![keyed("other", "x", 15)], ..Effects::default() })).await.unwrap();
+
+    let claimed = claim(&store, 12).await.unwrap();
+    assert_eq!((name(&claimed), claimed.due_at), ("three", 10), "newest content, earliest time");
+    assert_eq!(claimed.key.as_deref(), Some("k"));
+    finish(&store, &claimed, Outcome::Done, 12).await;
+    assert_eq!(name(&claim(&store, 40).await.unwrap()), "x");
+    assert_eq!(claim(&store, 40).await, None);
+}
+
+pub async fn a_key_asked_for_again_during_its_work_runs_again(store: AStore) {
+    store.add_job(&keyed("k", "one", 0)).await.unwrap();
+    let claimed = claim(&store, 0).await.unwrap();
+    finish(&store, &claimed, retry(0), 0).await;
+    let claimed = claim(&store, 0).await.unwrap();
+    store.add_job(&keyed("k", "two", 500)).await.unwrap();
+    assert_eq!(claim(&store, 50).await, None, "one at a time");
+
+    finish(&store, &claimed, Outcome::Done, 50).await;
+    let again = claim(&store, 50).await.unwrap();
+    assert_eq!((name(&again), again.due_at, again.attempts), ("two", 50, 0));
+    assert!(again.generation > claimed.generation);
+    finish(&store, &again, Outcome::Done, 50).await;
+    assert_eq!(store.next_due().await.unwrap(), None);
+}
+
+pub async fn a_key_asked_for_again_is_not_lost_when_its_job_dies(store: AStore) {
+    store.add_job(&keyed("k", "one", 0)).await.unwrap();
+    let claimed = claim(&store, 0).await.unwrap();
+    store.add_job(&keyed("k", "two", 0)).await.unwrap();
+    finish(&store, &claimed, dead(), 10).await;
+    let again = claim(&store, 10).await.unwrap();
+    assert_eq!((name(&again), again.attempts), ("two", 0));
+}
+
+pub async fn a_dead_key_lives_again(store: AStore) {
+    store.add_job(&keyed("k", "one", 0)).await.unwrap();
+    let claimed = claim(&store, 0).await.unwrap();
+    finish(&store, &claimed, dead(), 0).await;
+    assert_eq!(claim(&store, 1000).await, None);
+
+    store.add_job(&keyed("k", "two", 50)).await.unwrap();
+    assert_eq!(claim(&store, 49).await, None);
+    let again = claim(&store, 50).await.unwrap();
+    assert_eq!((name(&again), again.attempts, again.due_at), ("two", 0, 50));
+}
+
+pub async fn a_finished_key_is_free_again(store: AStore) {
+    store.add_job(&keyed("k", "one", 0)).await.unwrap();
+    let first = claim(&store, 0).await.unwrap();
+    finish(&store, &first, Outcome::Done, 0).await;
+    store.add_job(&keyed("k", "two", 0)).await.unwrap();
+    let second = claim(&store, 0).await.unwrap();
+    assert_ne!(first.id, second.id);
+    finish(&store, &first, Outcome::Done, 0).await;
+    assert_eq!(store.next_due().await.unwrap(), Some(LEASE), "a late finish of the first does not end the second");
+}
+
+pub async fn errors_are_cut_and_dead_jobs_stay(store: AStore) {
+    let long = "é\0".repeat(10_000);
+    deliver(&store, "d1", 0).await;
+    store.add_job(&job("j", 0)).await.unwrap();
+    take(&store, 0).await.unwrap();
+    let claimed = claim(&store, 0).await.unwrap();
+    store.finish_delivery("d1", "w", &Outcome::Retry { at: 5, error: long.clone() }, 0).await.unwrap();
+    finish(&store, &claimed, Outcome::Dead { error: long }, 0).await;
+    assert_eq!(claim(&store, 1000).await, None);
+    assert_eq!(take(&store, 5).await.unwrap().attempts, 1);
+}
+
+pub async fn racing_workers_share_the_jobs(store: AStore) {
+    const JOBS: usize = 24;
+    for number in 0..JOBS {
+        store.add_job(&job(&number.to_string(), 0)).await.unwrap();
+        deliver(&store, &format!("d{number}"), 0).await;
+    }
+    let workers: Vec<_> = ["a", "b", "c"]
+        .into_iter()
+        .map(|worker| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move {
+                let mut seen = Vec::new();
+                while let Some(job) = store.claim_job(worker, 0, LEASE).await.unwrap() {
+                    store.finish_job(&job, worker, &Outcome::Done, 0).await.unwrap();
+                    seen.push(name(&job).to_owned());
+                }
+                while let Some(delivery) = store.claim_delivery(worker, 0, LEASE).await.unwrap() {
+                    store.finish_delivery(&delivery.id, worker, &Outcome::Done, 0).await.unwrap();
+                    seen.push(delivery.id);
+                }
+                seen
+            })
+        })
+        .collect();
+    let mut seen = Vec::new();
+    for worker in workers {
+        seen.extend(worker.await.unwrap());
+    }
+    assert_eq!(seen.len(), 2 * JOBS);
+    assert_eq!(seen.into_iter().collect::<BTreeSet<_>>().len(), 2 * JOBS, "each once");
+}
