@@ -15,9 +15,9 @@ pub mod api;
 pub mod clock;
 pub mod command;
 pub mod config;
-pub mod gate;
 #[cfg(feature = "demo")]
 pub mod demo;
+pub mod gate;
 pub mod graph;
 pub mod ids;
 pub mod plan;

@@ -91,7 +91,8 @@ pub struct ControlLine {
 impl ControlLine {
     /// Connects, takes the first offset, and follows every later one. `stop` turns true when the demo is gone.
     pub async fn connect(address: &str, clock: Arc<SystemClock>, stop: watch::Sender<bool>) -> anyhow::Result<Self> {
-        let stream = TcpStream::connect(address).await.with_context(|| format!("cannot reach the demo at {address}"))?;
+        let stream =
+            TcpStream::connect(address).await.with_context(|| format!("cannot reach the demo at {address}"))?;
         let (read, mut write) = stream.into_split();
         let mut lines = BufReader::new(read).lines();
         let first = lines.next_line().await?.context("the demo said nothing")?;

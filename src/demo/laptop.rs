@@ -197,7 +197,9 @@ impl Laptop {
     /// A key made the way an operator makes one.
     async fn create_key(&self) -> anyhow::Result<String> {
         let output = Command::new(&self.program)
-            .args(["admin", "keys", "create", "--name", "demo", "--scope", "read", "--scope", "apply", "--scope", "unlock"])
+            .args([
+                "admin", "keys", "create", "--name", "demo", "--scope", "read", "--scope", "apply", "--scope", "unlock",
+            ])
             .args(["--format", "json"])
             .env_clear()
             .envs(&self.server_environment)
@@ -218,9 +220,12 @@ impl Laptop {
         }
         hub.create_organization("acme");
         hub.create_organization("stackorder");
-        hub.create_repository(ACTIONS_REPOSITORY, RepositorySetup { default_branch: "main".to_owned(), ..Default::default() })?;
-        let actions: Vec<fake_github::state::repositories::NewFile> = files_of(sample::actions_files(), &self.tool);
-        let sha = hub.commit_files(ACTIONS_REPOSITORY, "main", "Actions of this version", "alice", &actions)?;
+        hub.create_repository(
+            ACTIONS_REPOSITORY,
+            RepositorySetup { default_branch: "main".to_owned(), ..Default::default() },
+        )?;
+        let actions = files_of(sample::actions_files(), &self.tool);
+        let sha = hub.commit(ACTIONS_REPOSITORY, "main", "Actions of this version", "alice", &actions)?;
         hub.tag(ACTIONS_REPOSITORY, "v1", &sha, None, "alice")?;
 
         let collaborators = [("alice", "write"), ("bob", "write"), ("carol", "write"), ("rita", "read")];
@@ -228,7 +233,10 @@ impl Laptop {
             REPOSITORY,
             RepositorySetup {
                 private: true,
-                collaborators: collaborators.iter().map(|(login, role)| ((*login).to_owned(), (*role).to_owned())).collect(),
+                collaborators: collaborators
+                    .iter()
+                    .map(|(login, role)| ((*login).to_owned(), (*role).to_owned()))
+                    .collect(),
                 default_branch: "main".to_owned(),
                 ..Default::default()
             },
@@ -241,13 +249,16 @@ impl Laptop {
         );
         hub.set_environment(REPOSITORY, Environment { name: "staging".to_owned(), ..Default::default() });
         let files = files_of(sample::repository_files(), &self.tool);
-        hub.commit_files(REPOSITORY, "main", "The stacks as they are", "alice", &files)?;
+        hub.commit(REPOSITORY, "main", "The stacks as they are", "alice", &files)?;
         let app = Some(self.app.id);
         let required = |context: &str| RequiredCheck { context: context.to_owned(), app_id: app };
         hub.protect_branch(
             REPOSITORY,
             "main",
-            Protection { required_checks: vec![required("stackorder/plan"), required("stackorder/apply")], ..Default::default() },
+            Protection {
+                required_checks: vec![required("stackorder/plan"), required("stackorder/apply")],
+                ..Default::default()
+            },
         );
         self.installation_id = hub.install_app(self.app.id, "acme", &[REPOSITORY]);
         Ok(())
@@ -328,16 +339,18 @@ fn cache_binary(tool_cache: &Path, program: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn files_of(files: &[sample::File], tool: &DemoTool) -> Vec<fake_github::state::repositories::NewFile> {
+/// The sample for the tool that was found. Files that start with `#!` are committed executable.
+fn files_of(files: &'static [sample::File], tool: &DemoTool) -> Vec<(&'static str, Option<Vec<u8>>)> {
     files
         .iter()
-        .map(|(path, bytes, executable)| {
+        .map(|(path, bytes, _)| {
             let content = if *path == "stackorder.yaml" {
-                String::from_utf8_lossy(bytes).replace("tool: terraform", &format!("tool: {}", tool.configured_name())).into_bytes()
+                let named = format!("tool: {}", tool.configured_name());
+                String::from_utf8_lossy(bytes).replace("tool: terraform", &named).into_bytes()
             } else {
                 bytes.to_vec()
             };
-            fake_github::state::repositories::NewFile { path: (*path).to_owned(), content: Some(content), executable: *executable }
+            (*path, Some(content))
         })
         .collect()
 }

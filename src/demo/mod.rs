@@ -1,9 +1,15 @@
 //! `stackorder demo`: everything a team's setup consists of, on one machine and without a network.
 //!
+//! - `laptop`: everything that runs; `control`: the line to its server; `serve`: that server.
+//! - `tool`: which tool the jobs run.
 //! - `s3`: the store that holds the tool's state, reached as a plain HTTP proxy so that no HCL has to change.
 //! - `sample`: the repository and the actions that the demo starts with.
 //! - `sts`: who a job is for that store: identities, and roles assumed with a job's OIDC token.
 
+pub mod control;
+pub mod laptop;
 pub mod s3;
 pub mod sample;
+pub mod serve;
 pub mod sts;
+pub mod tool;

@@ -2,7 +2,7 @@
 //!
 //! - `auth`: tokens and keys to callers.
 //! - `errors`: every refusal as status, code and body.
-//! - `runs`: what jobs and keys call.
+//! - `runs`: what jobs and keys call; `lists`: what keys read.
 //! - `webhooks`: store, then acknowledge.
 //! - `health`: `/healthz` and `/readyz`.
 
@@ -21,6 +21,7 @@ use crate::orchestrator::App;
 mod auth;
 pub mod errors;
 mod health;
+mod lists;
 mod runs;
 mod webhooks;
 
@@ -43,6 +44,9 @@ pub fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/runs/{id}/stacks/{key}/claim", post(runs::claim))
         .route("/v1/runs/{id}/stacks/{key}/checks/{name}", post(runs::verdict))
         .route("/v1/unlock", post(runs::unlock))
+        .route("/v1/repos/{owner}/{repo}/runs", get(lists::runs))
+        .route("/v1/repos/{owner}/{repo}/stacks", get(lists::stacks))
+        .route("/v1/audit", get(lists::audit))
         .route("/v1/{*rest}", axum::routing::any(unknown))
         .route(
             "/webhooks/github",

@@ -104,7 +104,7 @@ fn stack_key(text: &str) -> Result<StackKey, ApiError> {
     StackKey::parse(text).map_err(|_| ApiError::not_found("no such stack"))
 }
 
-fn answered(status: StatusCode, body: impl Serialize) -> Response {
+pub(super) fn answered(status: StatusCode, body: impl Serialize) -> Response {
     let mut response = (status, Json(body)).into_response();
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response

@@ -180,10 +180,5 @@ impl App {
 }
 
 fn installation_of(facts: &InstallationFacts, suspended: bool) -> Installation {
-    Installation {
-        id: facts.id,
-        account: facts.account.clone(),
-        account_type: facts.account_type.clone(),
-        suspended,
-    }
+    Installation { id: facts.id, account: facts.account.clone(), account_type: facts.account_type.clone(), suspended }
 }

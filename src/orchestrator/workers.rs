@@ -114,7 +114,8 @@ fn outcome_of(
 
 impl App {
     async fn handle_delivery(&self, delivery: &Delivery) -> Result<()> {
-        let event = webhook::parse(&delivery.event, &delivery.payload).map_err(|error| Error::Invalid(error.to_string()))?;
+        let event =
+            webhook::parse(&delivery.event, &delivery.payload).map_err(|error| Error::Invalid(error.to_string()))?;
         match event {
             Event::Installation(event) => self.installation_changed(event).await,
             Event::InstallationRepositories(event) => self.installed_repositories_changed(event).await,

@@ -1,8 +1,6 @@
-#[test]
-fn t() {}
-mod actions;
 //! The integration tests, in one binary.
 
+mod actions;
 mod databases;
 mod store_contract;
 

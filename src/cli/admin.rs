@@ -1,0 +1,153 @@
+//! `stackorder admin keys …`: API keys, made on the server's own database (design §14).
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use crate::clock::{Clock as _, DAY_MS, SystemClock, rfc3339};
+use crate::ids::{RepoName, hex};
+use crate::store::{self, ApiKey};
+
+/// Connections of a command that does one thing.
+const CONNECTIONS: u32 = 1;
+
+/// Operate a server through its database.
+#[derive(Debug, Args)]
+pub struct AdminArgs {
+    #[command(subcommand)]
+    command: AdminCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum AdminCommand {
+    /// API keys of automation: `apply --local`, `unlock`, reading.
+    Keys {
+        #[command(subcommand)]
+        command: KeysCommand,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum KeysCommand {
+    /// Make a key and print it, once.
+    #[command(after_help = "Example:\n  stackorder admin keys create --name bootstrap --scope apply --repo acme/infra --days 7")]
+    Create {
+        /// Who or what uses it; shown as apikey:<name>.
+        #[arg(long)]
+        name: String,
+        /// What it may do; may be given several times.
+        #[arg(long = "scope", required = true)]
+        scopes: Vec<Scope>,
+        /// A repository it is good for, owner/name; may be given several times. None means every repository.
+        #[arg(long = "repo")]
+        repos: Vec<String>,
+        /// Days until it expires.
+        #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(i64).range(1..=3650))]
+        days: i64,
+        #[arg(long, default_value = "text")]
+        format: Format,
+    },
+    /// List keys, never their secrets.
+    List {
+        #[arg(long, default_value = "text")]
+        format: Format,
+    },
+    /// Revoke a key by its name; it stops working at once.
+    Revoke { name: String },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Scope {
+    Read,
+    Apply,
+    Unlock,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+/// Runs on the database that `DATABASE_URL` names.
+pub async fn run(args: AdminArgs) -> anyhow::Result<()> {
+    let AdminCommand::Keys { command } = args.command;
+    let database = std::env::var("DATABASE_URL").context("DATABASE_URL is not set: it names the server's database")?;
+    let store = store::open(&database, CONNECTIONS).await?;
+    let now = SystemClock::default().now();
+    match command {
+        KeysCommand::Create { name, scopes, repos, days, format } => {
+            for repo in &repos {
+                RepoName::parse(repo)?;
+            }
+            let taken = store.api_keys().await?.into_iter().any(|key| key.name == name && key.revoked_at.is_none());
+            anyhow::ensure!(!taken, "there is a key named {name:?} already; revoke it first");
+            let secret = format!("sk_{}", hex(&rand::random::<[u8; 32]>()));
+            let key = ApiKey {
+                id: uuid::Uuid::new_v4().to_string(),
+                name,
+                key_hash: hex(&Sha256::digest(secret.as_bytes())),
+                prefix: secret[..10].to_owned(),
+                created_by: "admin".to_owned(),
+                created_at: now,
+                expires_at: Some(now + days * DAY_MS),
+                repos,
+                scopes: scopes.iter().map(|scope| scope_name(*scope).to_owned()).collect(),
+                last_used_at: None,
+                revoked_at: None,
+            };
+            store.save_api_key(&key).await?;
+            match format {
+                Format::Text => println!("{secret}\n\nThis is shown once. It expires at {}.", rfc3339(now + days * DAY_MS)),
+                Format::Json => println!("{}", json!({ "name": key.name, "key": secret, "expires_at": rfc3339(now + days * DAY_MS) })),
+            }
+        }
+        KeysCommand::List { format } => list(&store.api_keys().await?, format),
+        KeysCommand::Revoke { name } => {
+            let keys = store.api_keys().await?;
+            let key = keys.into_iter().find(|key| key.name == name && key.revoked_at.is_none());
+            let key = key.with_context(|| format!("there is no key named {name:?}"))?;
+            store.save_api_key(&ApiKey { revoked_at: Some(now), ..key }).await?;
+            println!("revoked {name}");
+        }
+    }
+    Ok(())
+}
+
+fn scope_name(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Read => "read",
+        Scope::Apply => "apply",
+        Scope::Unlock => "unlock",
+    }
+}
+
+fn list(keys: &[ApiKey], format: Format) {
+    match format {
+        Format::Json => {
+            let rows: Vec<_> = keys
+                .iter()
+                .map(|key| {
+                    json!({
+                        "name": key.name, "prefix": key.prefix, "scopes": key.scopes, "repos": key.repos,
+                        "created_at": rfc3339(key.created_at), "expires_at": key.expires_at.map(rfc3339),
+                        "last_used_at": key.last_used_at.map(rfc3339), "revoked_at": key.revoked_at.map(rfc3339),
+                    })
+                })
+                .collect();
+            println!("{}", json!(rows));
+        }
+        Format::Text => {
+            for key in keys {
+                let state = match (key.revoked_at, key.expires_at) {
+                    (Some(at), _) => format!("revoked {}", rfc3339(at)),
+                    (None, Some(at)) => format!("until {}", rfc3339(at)),
+                    (None, None) => "no end".to_owned(),
+                };
+                let repos = if key.repos.is_empty() { "every repository".to_owned() } else { key.repos.join(",") };
+                println!("{}  {}…  {}  {repos}  {state}", key.name, key.prefix, key.scopes.join(","));
+            }
+        }
+    }
+}
