@@ -57,6 +57,11 @@ pub fn html(foreign: &str) -> String {
     safe
 }
 
+/// Foreign text where no markup is read at all, such as the title of a check: one visible line.
+pub fn plain(foreign: &str) -> String {
+    one_line(foreign)
+}
+
 /// Foreign text as inline code, also in a table cell. The fence is longer than any run of back-ticks inside.
 pub fn code(foreign: &str) -> String {
     let line = one_line(foreign);

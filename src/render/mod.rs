@@ -3,15 +3,31 @@
 //! Pure: a scene in, texts out; `orchestrator::rendering` writes what differs from what GitHub has.
 //!
 //! - `escape`: the only way in for foreign text.
-//! - `check`: a check run as it should stand.
+//! - `check`: a check run as it should stand; `checks`: all that should stand for a pull request.
+//! - `sticky`: the one comment about its plans; `run_comment`: one per apply; `outcome`: how an apply ended;
+//!   `refusal`: why nothing started; `drift`: the issue of a drifted stack.
+//! - `pull`: the commits and stacks that these show; `words`, `links`, `lists`, `table`, `changes`, `locks`: their parts.
 
 use std::collections::BTreeMap;
 
 use crate::clock::Millis;
 use crate::ids::{RunId, StackKey};
 
+mod changes;
 pub mod check;
+pub mod checks;
+pub mod drift;
 pub mod escape;
+mod links;
+mod lists;
+mod locks;
+pub mod outcome;
+mod pull;
+pub mod refusal;
+pub mod run_comment;
+pub mod sticky;
+mod table;
+mod words;
 
 /// GitHub takes 65,536 characters; bytes are never fewer, and our own marks need room.
 pub const COMMENT_BYTES_MAX: usize = 65_000;
@@ -29,3 +45,4 @@ pub struct Context {
     /// Environments of an apply run that wait for somebody, with the workflow run to approve them at.
     pub pending: BTreeMap<RunId, Vec<(String, i64)>>,
 }
+
