@@ -75,8 +75,16 @@ pub async fn runs(
     let filter = RunFilter {
         repo_id: Some(repo.id),
         pr_number: paging.pr.as_deref().map(|text| positive("pr", text)).transpose()?,
-        mode: paging.mode.as_deref().map(|text| Mode::parse(text).map_err(|error| field("mode", &error))).transpose()?,
-        status: paging.status.as_deref().map(|text| RunStatus::parse(text).map_err(|error| field("status", &error))).transpose()?,
+        mode: paging
+            .mode
+            .as_deref()
+            .map(|text| Mode::parse(text).map_err(|error| field("mode", &error)))
+            .transpose()?,
+        status: paging
+            .status
+            .as_deref()
+            .map(|text| RunStatus::parse(text).map_err(|error| field("status", &error)))
+            .transpose()?,
         before: paging.cursor.as_deref().map(cursor).transpose()?,
         limit: limit + 1,
         ..RunFilter::default()
@@ -84,9 +92,8 @@ pub async fn runs(
     let mut found = shared.app.store.runs(&filter).await?;
     let more = found.len() > limit as usize;
     found.truncate(limit as usize);
-    let next_cursor = found.last().filter(|_| more).map(|run| {
-        URL_SAFE_NO_PAD.encode(format!("{} {}", run.created_at, run.id))
-    });
+    let next_cursor =
+        found.last().filter(|_| more).map(|run| URL_SAFE_NO_PAD.encode(format!("{} {}", run.created_at, run.id)));
     let items = found.iter().map(|run| shared.app.run_json(run, &repo)).collect();
     Ok(answered(StatusCode::OK, Page { items, next_cursor }))
 }
@@ -101,12 +108,16 @@ pub async fn stacks(
     let repo = visible_repo(&shared, &headers, &owner, &name).await?;
     let limit = limit(&paging)? as usize;
     let after = match paging.cursor.as_deref() {
-        Some(text) => Some(URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(bad_cursor)?),
+        Some(text) => Some(
+            URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(bad_cursor)?,
+        ),
         None => None,
     };
     let locks = shared.app.store.locks(Some(repo.id)).await?;
     let mut records = shared.app.store.stacks(repo.id).await?;
-    records.retain(|record| record.removed_at.is_none() && after.as_deref().is_none_or(|after| record.key.as_str() > after));
+    records.retain(|record| {
+        record.removed_at.is_none() && after.as_deref().is_none_or(|after| record.key.as_str() > after)
+    });
     records.sort_by(|a, b| a.key.cmp(&b.key));
     let more = records.len() > limit;
     records.truncate(limit);
@@ -153,12 +164,18 @@ pub async fn audit(
         None => None,
     };
     let entries = shared.app.store.audit(limit, before).await?;
-    let next_cursor = entries.last().filter(|_| entries.len() == limit as usize).map(|(id, _)| URL_SAFE_NO_PAD.encode(id.to_string()));
+    let next_cursor = entries
+        .last()
+        .filter(|_| entries.len() == limit as usize)
+        .map(|(id, _)| URL_SAFE_NO_PAD.encode(id.to_string()));
     let seen = |entry: &&(i64, crate::run::model::AuditEntry)| {
         key.repos.is_empty()
-            || entry.1.details.get("repo").and_then(|repo| repo.as_str()).is_some_and(|repo| {
-                key.repos.iter().any(|own| own.eq_ignore_ascii_case(repo))
-            })
+            || entry
+                .1
+                .details
+                .get("repo")
+                .and_then(|repo| repo.as_str())
+                .is_some_and(|repo| key.repos.iter().any(|own| own.eq_ignore_ascii_case(repo)))
     };
     let items = entries
         .iter()
