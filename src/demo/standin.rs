@@ -45,6 +45,21 @@ pub struct Invocation {
     pub now: Millis,
 }
 
+impl Invocation {
+    /// The call that this process is: its directory and environment, and the arguments after `standin-tool --`.
+    pub fn of_this_process(arguments: Vec<String>, now: Millis) -> std::io::Result<Self> {
+        // A variable that is no text is none of the tool's.
+        let texts = std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)));
+        Ok(Self { arguments, directory: std::env::current_dir()?, environment: texts.collect(), now })
+    }
+}
+
+/// The script that stands on `PATH` as `terraform` and hands its arguments to this binary.
+pub fn script(binary: &Path) -> String {
+    let quoted = binary.to_string_lossy().replace('\'', "'\\''");
+    format!("#!/bin/sh\nexec '{quoted}' demo standin-tool -- \"$@\"\n")
+}
+
 /// Runs one command and gives its exit code. Runs on a thread of its own: the caller may be inside a runtime.
 pub fn run(invocation: Invocation, out: impl Write + Send + 'static, err: impl Write + Send + 'static) -> i32 {
     let thread = std::thread::spawn(move || {
@@ -295,8 +310,7 @@ impl Tool<'_> {
         let held = remote.get(&backend.bucket, &key)?.unwrap_or_default();
         let held: serde_json::Value = serde_json::from_slice(&held).unwrap_or_default();
         let line = |name: &str| format!("  {name:<10} {}\n", held[name].as_str().unwrap_or_default());
-        let lines: String =
-            ["ID", "Path", "Operation", "Who", "Version", "Created"].map(|name| line(&name.to_owned())).concat();
+        let lines: String = ["ID", "Path", "Operation", "Who", "Version", "Created"].map(line).concat();
         Err(format!("Error acquiring the state lock: PreconditionFailed (412)\n\nLock Info:\n{lines}"))
     }
 

@@ -294,6 +294,12 @@ fn what_it_cannot_do_is_refused_by_name() {
 }
 
 #[test]
+fn the_script_survives_a_quote_in_the_path_of_the_binary() {
+    let expected = "#!/bin/sh\nexec '/opt/it'\\''s/stackorder' demo standin-tool -- \"$@\"\n";
+    assert_eq!(script(Path::new("/opt/it's/stackorder")), expected);
+}
+
+#[test]
 fn it_says_what_it_is() {
     let sample = Sample::new();
     assert!(sample.succeeds(".", &["version"]).contains("stackorder stand-in"));
