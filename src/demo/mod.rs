@@ -4,6 +4,7 @@
 //! - `tool`: which tool the jobs run.
 //! - `s3`: the store that holds the tool's state, reached as a plain HTTP proxy so that no HCL has to change.
 //! - `sample`: the repository and the actions that the demo starts with.
+//! - `standin`: the tool on machines that have neither Terraform nor OpenTofu.
 //! - `sts`: who a job is for that store: identities, and roles assumed with a job's OIDC token.
 
 pub mod control;
@@ -11,5 +12,6 @@ pub mod laptop;
 pub mod s3;
 pub mod sample;
 pub mod serve;
+pub mod standin;
 pub mod sts;
 pub mod tool;

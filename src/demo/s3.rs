@@ -373,7 +373,7 @@ fn percent_decode(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn percent_encode(key: &str) -> String {
+pub(super) fn percent_encode(key: &str) -> String {
     key.bytes().fold(String::new(), |mut out, byte| {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => out.push(char::from(byte)),
@@ -445,4 +445,4 @@ impl S3Access for Everybody {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

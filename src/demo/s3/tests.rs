@@ -133,7 +133,7 @@ impl<'a> Stack<'a> {
 }
 
 /// Prints why a test did nothing; `.ci/run` makes that a failure with `STACKORDER_TEST_REQUIRE`.
-fn terraform_is_missing(test: &str) -> bool {
+pub(in crate::demo) fn terraform_is_missing(test: &str) -> bool {
     let found = Command::new("terraform").arg("version").env("CHECKPOINT_DISABLE", "1").output().is_ok();
     if !found {
         println!("not run: {test} (no terraform)");

@@ -4,6 +4,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use super::*;
+use crate::demo::s3::tests::terraform_is_missing;
 use crate::demo::s3::{S3Options, S3Store};
 
 fn on_disk(top: &Path) -> Vec<(String, Vec<u8>, bool)> {
@@ -100,10 +101,7 @@ const STACKS: [(&str, Option<(&str, &str)>); 9] = [
 
 #[test]
 fn every_stack_of_the_sample_applies_and_is_then_without_changes() {
-    if Command::new("terraform").arg("version").env("CHECKPOINT_DISABLE", "1").output().is_err() {
-        println!("not run: every_stack_of_the_sample_applies_and_is_then_without_changes (no terraform)");
-        let required = std::env::var("STACKORDER_TEST_REQUIRE").unwrap_or_default();
-        assert!(!required.split(',').any(|name| name == "terraform"), "terraform is required here and not on PATH");
+    if terraform_is_missing("every_stack_of_the_sample_applies_and_is_then_without_changes") {
         return;
     }
     let directory = tempfile::tempdir().expect("a directory");
