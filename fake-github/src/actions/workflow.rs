@@ -107,14 +107,7 @@ impl WorkflowFile {
 
     /// `on` in its long form: event to its settings.
     pub(super) fn events(&self) -> Map<String, Value> {
-        match &self.raw["on"] {
-            Value::String(event) => Map::from_iter([(event.clone(), Value::Null)]),
-            Value::Array(events) => {
-                events.iter().filter_map(|e| e.as_str()).map(|e| (e.to_owned(), Value::Null)).collect()
-            }
-            Value::Object(events) => events.clone(),
-            Value::Null | Value::Bool(_) | Value::Number(_) => Map::new(),
-        }
+        long_form(&self.raw["on"])
     }
 
     /// A refusal about the first line that holds a text.
@@ -144,6 +137,24 @@ impl ActionFile {
         };
         let steps = composite.steps.iter().map(StepSpec::from_action).collect();
         Ok(Self { source, action, steps })
+    }
+}
+
+/// `on` of a file that may be refused otherwise; none when not even that can be read.
+pub(super) fn events_of(bytes: &[u8]) -> Option<Map<String, Value>> {
+    let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= FILE_BYTES_MAX)?;
+    let raw: Value = parse_yaml(text).ok()?;
+    raw.get("on").map(long_form)
+}
+
+fn long_form(on: &Value) -> Map<String, Value> {
+    match on {
+        Value::String(event) => Map::from_iter([(event.clone(), Value::Null)]),
+        Value::Array(events) => {
+            events.iter().filter_map(Value::as_str).map(|event| (event.to_owned(), Value::Null)).collect()
+        }
+        Value::Object(events) => events.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Map::new(),
     }
 }
 
@@ -263,13 +274,17 @@ fn file_text(source: &Source, bytes: &[u8]) -> Result<String, Refusal> {
 }
 
 fn yaml<T: DeserializeOwned>(source: &Source, text: &str) -> Result<T, Refusal> {
-    // `on`, `yes` and `n` are words to GitHub, not booleans.
-    let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+    parse_yaml(text).map_err(|error| {
         let line = error.location().map_or(1, |location| usize::try_from(location.line()).unwrap_or(1));
         let message = error.to_string().lines().next().unwrap_or_default().to_owned();
         Refusal { repo: source.repo.clone(), path: source.path.clone(), line, message }
     })
+}
+
+fn parse_yaml<T: DeserializeOwned>(text: &str) -> Result<T, serde_saphyr::Error> {
+    // `on`, `yes` and `n` are words to GitHub, not booleans.
+    let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
+    serde_saphyr::from_str_with_options(text, options)
 }
 
 /// A refusal that still looks for its line.
