@@ -221,13 +221,14 @@ impl World {
 
     pub fn pull_request(&self, from_fork: bool) -> Vec<i64> {
         self.point("acme/infra", "refs/pull/7/merge");
+        let head_repo = if from_fork { "hubot/infra" } else { "acme/infra" };
         let sha = self.host.resolve_ref("acme/infra", "main").unwrap();
         self.engine.start(Trigger::PullRequest {
             repo: "acme/infra".to_owned(),
             number: 7,
             action: "opened".to_owned(),
             payload: json!({"number": 7, "pull_request": {"title": "Add a vpc", "base": {"ref": "main"},
-                            "head": {"ref": "topic", "sha": sha}}}),
+                            "head": {"ref": "topic", "sha": sha, "repo": {"full_name": head_repo}}}}),
             head_branch: "topic".to_owned(),
             head_sha: sha.clone(),
             merge_sha: sha,
