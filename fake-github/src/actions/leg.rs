@@ -6,6 +6,7 @@ use std::sync::Arc;
 use github_actions_models::workflow::Job as ModelJob;
 use serde_json::{Value, json};
 
+use super::concurrency::{Entered, enter_group};
 use super::expression::Contexts;
 use super::expression::coerce::{is_truthy, to_text};
 use super::gates::Verdict;
@@ -13,7 +14,7 @@ use super::host::JobChange;
 use super::job;
 use super::model::{Conclusion, Job, Status};
 use super::permissions::read_only;
-use super::run::{Attempt, Entered, Frame, JobResult, SecretSource, enter_group};
+use super::run::{Attempt, Frame, JobResult, SecretSource};
 use super::signals::{Stop, Working};
 use super::state::FinishedLeg;
 use super::tree::job_permissions;
