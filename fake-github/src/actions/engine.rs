@@ -141,20 +141,15 @@ impl Engine {
 
     /// Artifacts of a run, oldest first, expired ones included.
     pub fn artifacts(&self, run_id: i64) -> Vec<Artifact> {
+        let now = self.inner.host.now_ms();
         let state = self.inner.state();
         let own = state.artifacts.values().filter(|record| record.artifact.run_id == run_id);
-        own.map(|record| self.shown(record)).collect()
+        own.map(|record| shown(record, now)).collect()
     }
 
     pub fn artifact(&self, id: i64) -> Option<Artifact> {
-        self.inner.state().artifacts.get(&id).map(|record| self.shown(record))
-    }
-
-    /// Expiry is a matter of the clock, not of an event.
-    fn shown(&self, record: &ArtifactRecord) -> Artifact {
-        let artifact = record.artifact.clone();
-        let expired = artifact.expired || artifact.expires_at <= self.inner.host.now_ms();
-        Artifact { expired, ..artifact }
+        let now = self.inner.host.now_ms();
+        self.inner.state().artifacts.get(&id).map(|record| shown(record, now))
     }
 
     /// The zip archive of an artifact; none when it is unknown or expired.
@@ -231,6 +226,13 @@ impl Engine {
             record.groups.iter().copied().for_each(process::kill_group);
         }
     }
+}
+
+/// Expiry is a matter of the clock, not of an event.
+fn shown(record: &ArtifactRecord, now: i64) -> Artifact {
+    let artifact = record.artifact.clone();
+    let expired = artifact.expired || artifact.expires_at <= now;
+    Artifact { expired, ..artifact }
 }
 
 impl Drop for Engine {

@@ -25,7 +25,7 @@ type Key = (String, String);
 #[derive(Debug)]
 struct Group {
     running: Ticket,
-    pending: Option<(Ticket, oneshot::Sender<(Option<Permit>, Working)>)>,
+    pending: Option<(Ticket, oneshot::Sender<Handover>)>,
 }
 
 #[derive(Debug)]
@@ -44,11 +44,14 @@ pub(super) struct Permit {
     number: u64,
 }
 
+/// What ends a wait.
+pub(super) type Handover = (Option<Permit>, Working);
+
 /// The answer to whoever wants into a group.
 pub(super) enum Entry {
     Running(Permit),
     /// The permit comes later, or `None` when a newcomer takes the place; its `stop` is set then.
-    Pending(oneshot::Receiver<(Option<Permit>, Working)>),
+    Pending(oneshot::Receiver<Handover>),
 }
 
 impl Groups {

@@ -1,12 +1,14 @@
 //! The runner of one job: directories, environment, steps in order, outputs, clean-up.
 //!
-//! - `steps`: conditions, run steps, composite actions.
-//! - `files`: the file protocol's files.
+//! - `steps`: conditions and outcomes; `script`, `uses`: the two kinds of step.
+//! - `environment`: variables of every step; `files`: the files steps write; `log`: what is kept of their output.
 
 mod environment;
 mod files;
 mod log;
+mod script;
 mod steps;
+mod uses;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -287,6 +289,11 @@ impl<'a> Runner<'a> {
         contexts
     }
 
+    /// Whether the job's token may at least read in a scope.
+    pub(super) fn may(&self, scope: &str) -> bool {
+        self.engine.state().jobs.get(&self.job_id).is_some_and(|record| record.job.permissions.contains_key(scope))
+    }
+
     fn outputs(&mut self, scope: &Scope) -> Result<BTreeMap<String, String>, String> {
         let ModelJob::NormalJob(job) = &self.plan.frame.node.file.model.jobs[&self.plan.id] else {
             return Ok(BTreeMap::new());
@@ -316,7 +323,12 @@ impl<'a> Runner<'a> {
         self.log.line("Cleaning up orphan processes");
         let groups = self.engine.state().jobs.get(&self.job_id).map(|r| r.groups.clone()).unwrap_or_default();
         let tracking_id = self.tracking_id.clone();
-        let swept = tokio::task::spawn_blocking(move || process::kill_orphans(&tracking_id, &groups));
+        let home = self.engine.options.root.join("work").join(self.job_id.to_string());
+        let swept = tokio::task::spawn_blocking(move || {
+            process::kill_orphans(&tracking_id, &groups);
+            // Plans and secrets in files end with the job. What cannot be removed is in nobody's way.
+            let _ = std::fs::remove_dir_all(home);
+        });
         // A sweep that panicked leaves orphans, never a wrong result.
         let _ = swept.await;
         let mut state = self.engine.state();

@@ -1,51 +1,53 @@
 //! Two small signals between tasks: stop this, and who is busy.
 
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
 use tokio::sync::watch;
 
 /// A request to stop that stays: whoever asks later still sees it. Clones are the same request.
 #[derive(Debug, Clone)]
-pub(super) struct Stop {
-    own: watch::Sender<bool>,
-    /// Also stopped when one of these is.
-    above: Vec<watch::Receiver<bool>>,
+pub(super) struct Stop(Arc<Request>);
+
+#[derive(Debug)]
+struct Request {
+    set: watch::Sender<bool>,
+    /// Set together with it.
+    children: Mutex<Vec<Weak<Request>>>,
 }
 
 impl Stop {
     pub(super) fn new() -> Self {
-        Self { own: watch::Sender::new(false), above: Vec::new() }
+        Self(Arc::new(Request { set: watch::Sender::new(false), children: Mutex::default() }))
     }
 
     /// A request of its own that also follows this one.
     pub(super) fn child(&self) -> Self {
-        let mut above = self.above.clone();
-        above.push(self.own.subscribe());
-        Self { own: watch::Sender::new(false), above }
+        let child = Self::new();
+        let mut children = self.0.children.lock().unwrap_or_else(PoisonError::into_inner);
+        children.retain(|known| known.strong_count() > 0);
+        children.push(Arc::downgrade(&child.0));
+        child.0.set.send_replace(self.is_set());
+        child
     }
 
+    /// Depth is that of calls between workflows, which is bounded.
     pub(super) fn set(&self) {
-        self.own.send_replace(true);
+        let children = {
+            let mut children = self.0.children.lock().unwrap_or_else(PoisonError::into_inner);
+            self.0.set.send_replace(true);
+            std::mem::take(&mut *children)
+        };
+        children.iter().filter_map(Weak::upgrade).for_each(|child| Self(child).set());
     }
 
     pub(super) fn is_set(&self) -> bool {
-        *self.own.borrow() || self.above.iter().any(|above| *above.borrow())
+        *self.0.set.borrow()
     }
 
     /// Resolves once it is set; never otherwise.
     pub(super) async fn wait(&self) {
-        let mut receivers = self.above.clone();
-        receivers.push(self.own.subscribe());
-        let mut waiting = tokio::task::JoinSet::new();
-        if receivers.iter().any(|r| *r.borrow()) {
-            return;
-        }
-        for mut receiver in receivers {
-            waiting.spawn(async move {
-                if receiver.wait_for(|set| *set).await.is_err() {
-                    std::future::pending::<()>().await;
-                }
-            });
-        }
-        waiting.join_next().await;
+        // The sender lives as long as `self`, so this ends only by being set.
+        let _ = self.0.set.subscribe().wait_for(|set| *set).await;
     }
 }
 
@@ -105,7 +107,7 @@ mod tests {
         let other = parent.child();
         parent.set();
         other.wait().await;
-        assert!(other.is_set());
+        assert!(other.is_set() && parent.child().is_set());
     }
 
     #[tokio::test]

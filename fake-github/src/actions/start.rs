@@ -14,7 +14,7 @@ use super::signals::Stop;
 use super::state::{FinishedLeg, Inner, RunRecord};
 use super::tree::{self, Node};
 use super::triggers::{self, Event};
-use super::workflow::{Source, WorkflowFile};
+use super::workflow::{Source, WorkflowFile, events_of};
 
 const DIRECTORY: &str = ".github/workflows";
 
@@ -43,11 +43,12 @@ pub(super) fn matching(engine: &Arc<Inner>, trigger: &Trigger) -> Vec<Ready> {
         let source = Source { repo: repo.clone(), commit: commit.clone(), path, full_ref: git_ref.clone() };
         let Some(bytes) = engine.host.read_file(repo, commit, &source.path) else { continue };
         match WorkflowFile::parse(source.clone(), &bytes) {
-            Ok(file) if is_started(engine, &file, trigger) => {
+            Ok(file) if is_started(engine, &file.events(), trigger) => {
                 ready.push(prepare(engine, &file, trigger, json!({}), BTreeMap::new()));
             }
             Ok(_) => {}
-            // GitHub cannot know what an unreadable file would have matched, and shows a failed run for any event.
+            // A file that cannot run is still known by its `on`; one without a readable `on` fails for any event.
+            Err(_) if events_of(&bytes).is_some_and(|on| !is_started(engine, &on, trigger)) => {}
             Err(refusal) => {
                 let run = new_run(engine, trigger, &source.path, &source.path);
                 let previous = BTreeMap::new();
@@ -75,24 +76,22 @@ pub(super) fn dispatched(engine: &Arc<Inner>, trigger: &Trigger) -> Result<Ready
     let full_ref = engine.host.full_ref(repo, git_ref).unwrap_or_else(|| git_ref.clone());
     let source = Source { repo: repo.clone(), commit: sha.clone(), path, full_ref };
     let file = WorkflowFile::parse(source, &bytes).map_err(|e| DispatchError::Unprocessable(e.to_string()))?;
-    let (texts, typed) = triggers::dispatch_inputs(&file.events(), inputs)?;
-    Ok(prepare(engine, &file, trigger, Value::Object(typed), texts))
+    let inputs = triggers::dispatch_inputs(&file.events(), inputs)?;
+    Ok(prepare(engine, &file, trigger, Value::Object(inputs.typed), inputs.texts))
 }
 
 /// The next attempt of a completed run.
 pub(super) fn again(engine: &Arc<Inner>, run_id: i64, failed_only: bool, actor: &str) -> Result<Ready, String> {
     let (mut run, finished) = {
-        let mut state = engine.state();
-        let record = state.runs.get_mut(&run_id).ok_or("Not Found")?;
+        let state = engine.state();
+        let record = state.runs.get(&run_id).ok_or("Not Found")?;
         if record.run.status != Status::Completed {
             return Err("This workflow is already running".to_owned());
         }
         if record.run.attempt > RERUNS_MAX {
             return Err(format!("This workflow run cannot be retried more than {RERUNS_MAX} times"));
         }
-        let finished = std::mem::take(&mut record.finished);
-        record.past.push(record.run.clone());
-        (record.run.clone(), finished)
+        (record.run.clone(), record.finished.clone())
     };
     run.attempt += 1;
     run.triggering_actor = actor.to_owned();
@@ -103,7 +102,7 @@ pub(super) fn again(engine: &Arc<Inner>, run_id: i64, failed_only: bool, actor: 
     let loaded = tree::load(engine.host.as_ref(), source, None).map_err(|refusal| refusal.to_string());
     let inputs = match &loaded {
         Ok(node) if run.event == "workflow_dispatch" => triggers::dispatch_inputs(&node.file.events(), &run.inputs)
-            .map(|(_, typed)| Value::Object(typed))
+            .map(|inputs| Value::Object(inputs.typed))
             .map_err(|e| e.to_string())?,
         _ => json!({}),
     };
@@ -120,7 +119,11 @@ pub(super) fn launch(engine: &Arc<Inner>, ready: Ready) -> i64 {
     let startup_error = node.as_ref().err().cloned();
     {
         let mut state = engine.state();
-        let past = state.runs.remove(&id).map(|record| record.past).unwrap_or_default();
+        let mut past = Vec::new();
+        if let Some(before) = state.runs.remove(&id) {
+            past = before.past;
+            past.push(before.run);
+        }
         state.runs.insert(
             id,
             RunRecord {
@@ -187,25 +190,24 @@ fn register(engine: &Inner, repo: &str, path: &str, name: &str) -> WorkflowFacts
     facts
 }
 
-fn is_started(engine: &Inner, file: &WorkflowFile, trigger: &Trigger) -> bool {
-    let on = file.events();
+fn is_started(engine: &Inner, on: &Map<String, Value>, trigger: &Trigger) -> bool {
     match trigger {
         Trigger::PullRequest { repo, action, payload, head_sha, .. } => {
             let text = |pointer: &str| payload.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-            let changed = triggers::asks_for_paths(&on, "pull_request")
+            let changed = triggers::asks_for_paths(on, "pull_request")
                 .then(|| engine.host.changed_files(repo, text("/pull_request/base/sha"), head_sha))
                 .flatten();
             let base = text("/pull_request/base/ref");
             let event =
                 Event { name: "pull_request", action, branch: Some(base), tag: None, paths: changed.as_deref() };
-            triggers::matches(&on, &event)
+            triggers::matches(on, &event)
         }
         Trigger::Push { repo, git_ref, sha, payload, .. } => {
             let before = payload["before"].as_str().unwrap_or_default();
             let changed =
-                triggers::asks_for_paths(&on, "push").then(|| engine.host.changed_files(repo, before, sha)).flatten();
+                triggers::asks_for_paths(on, "push").then(|| engine.host.changed_files(repo, before, sha)).flatten();
             let (branch, tag) = (git_ref.strip_prefix("refs/heads/"), git_ref.strip_prefix("refs/tags/"));
-            triggers::matches(&on, &Event { name: "push", action: "", branch, tag, paths: changed.as_deref() })
+            triggers::matches(on, &Event { name: "push", action: "", branch, tag, paths: changed.as_deref() })
         }
         Trigger::Dispatch { .. } => on.contains_key("workflow_dispatch"),
     }

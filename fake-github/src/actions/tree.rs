@@ -242,7 +242,7 @@ fn check_call(caller: &WorkflowFile, id: &str, callee: &Node) -> Result<(), Refu
             );
         }
     }
-    for name in required("inputs").iter().filter(|name| !given("with", name)) {
+    if let Some(name) = required("inputs").iter().find(|name| !given("with", name)) {
         return refuse(&format!("{id}:"), format!("Input {name} is required, but not provided while calling."));
     }
     let inherits = matches!(call_of(&caller.model.jobs[id]).map(|call| &call.secrets), Some(Some(Secrets::Inherit)));
@@ -257,7 +257,7 @@ fn check_call(caller: &WorkflowFile, id: &str, callee: &Node) -> Result<(), Refu
             );
         }
     }
-    for name in required("secrets").iter().filter(|name| !given("secrets", name)) {
+    if let Some(name) = required("secrets").iter().find(|name| !given("secrets", name)) {
         return refuse(&format!("{id}:"), format!("Secret {name} is required, but not provided while calling."));
     }
     Ok(())

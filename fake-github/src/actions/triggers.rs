@@ -77,12 +77,20 @@ fn list(value: Option<&Value>) -> Option<Vec<String>> {
     }
 }
 
-/// The inputs of a dispatch: what was given and the defaults of the rest; `inputs` keeps booleans and numbers, the event
-/// payload has texts.
+/// The inputs of a dispatch.
+#[derive(Debug)]
+pub(super) struct Inputs {
+    /// As the event payload has them.
+    pub(super) texts: BTreeMap<String, String>,
+    /// As `inputs` has them: booleans and numbers stay what they are.
+    pub(super) typed: Map<String, Value>,
+}
+
+/// What was given, and the defaults of the rest.
 pub(super) fn dispatch_inputs(
     on: &Map<String, Value>,
     given: &BTreeMap<String, String>,
-) -> Result<(BTreeMap<String, String>, Map<String, Value>), DispatchError> {
+) -> Result<Inputs, DispatchError> {
     let refuse = |text: String| DispatchError::Unprocessable(text);
     let settings = on
         .get("workflow_dispatch")
@@ -119,7 +127,7 @@ pub(super) fn dispatch_inputs(
         );
         texts.insert(name.clone(), text);
     }
-    Ok((texts, typed))
+    Ok(Inputs { texts, typed })
 }
 
 fn typed_input(kind: &str, text: &str) -> Result<Value, String> {
@@ -197,7 +205,7 @@ mod tests {
         assert_eq!(refused(&declared, &[]), "Required input 'mode' not provided");
         assert_eq!(refused(&on(json!({"push": null})), &[]), "Workflow does not have 'workflow_dispatch' trigger");
         assert!(refused(&declared, &[("mode", "x"), ("c", "z")]).contains("'z'"));
-        let (texts, typed) = dispatch_inputs(&declared, &given(&[("mode", "plan")])).unwrap();
+        let Inputs { texts, typed } = dispatch_inputs(&declared, &given(&[("mode", "plan")])).unwrap();
         assert_eq!(texts["n"], "2");
         assert_eq!(Value::Object(typed), json!({"mode": "plan", "n": 2, "dry": false, "c": "a"}));
     }

@@ -333,3 +333,35 @@ async fn a_callee_that_asks_for_more_than_its_caller_has_does_not_start() {
     let error = world.engine.startup_error(run).unwrap();
     assert!(error.contains("requesting 'checks: write', but is only allowed 'checks: none'"), "{error}");
 }
+
+#[tokio::test]
+async fn a_file_that_cannot_run_fails_only_the_events_it_listens_to() {
+    let world = World::new(&[
+        (
+            ".github/workflows/nightly.yml",
+            "on: {schedule: [{cron: '0 0 * * *'}]}\njobs: {a: {runs-on: x, container: c, steps: []}}\n",
+        ),
+        (".github/workflows/broken.yml", "on: [\n"),
+        (".github/workflows/tags.yml", "on: {push: {tags: ['v*']}}\njobs: {a: {runs-on: x, steps: []}}\n"),
+    ]);
+    let runs = world.push();
+    world.engine.idle().await;
+    let paths: Vec<String> = runs.iter().map(|id| world.engine.run(*id).unwrap().path).collect();
+    assert_eq!(paths, [".github/workflows/broken.yml"]);
+    assert_eq!(world.conclusion(runs[0]), "startup_failure");
+    let known: Vec<String> = world.engine.workflows("acme/infra").into_iter().map(|w| w.name).collect();
+    assert_eq!(known, [".github/workflows/broken.yml", ".github/workflows/nightly.yml", ".github/workflows/tags.yml"]);
+}
+
+#[tokio::test]
+async fn composite_actions_see_no_secrets_and_conditions_neither() {
+    let action = "runs:\n  using: composite\n  steps: [{shell: sh, run: 'echo ${{ secrets.KEY }}'}]\n";
+    let jobs = "on: push\njobs:\n  action: {runs-on: x, steps: [{uses: actions/checkout@v5}, {uses: ./act}]}\n  \
+                condition: {runs-on: x, steps: [{if: secrets.KEY != '', run: 'true'}]}\n";
+    let world = World::new(&[(".github/workflows/w.yml", jobs), ("act/action.yml", action)]);
+    let run = world.pushed().await;
+    assert_eq!(world.jobs(run), "action failure, condition failure");
+    for job in ["action", "condition"] {
+        assert!(world.log(run, job).contains("Unrecognized named-value: 'secrets'"), "{}", world.log(run, job));
+    }
+}

@@ -42,8 +42,16 @@ jobs:
       - uses: actions/download-artifact@v4
         with: { name: bundle, path: in }
       - run: cat in/a.tfplan in/.terraform.lock.hcl in/files/f
+  without:
+    if: github.event_name == 'workflow_dispatch'
+    permissions: { contents: read }
+    runs-on: x
+    steps:
+      - uses: actions/download-artifact@v4
+        with: { name: bundle, run-id: "${{ inputs.from }}", github-token: "${{ github.token }}" }
   other:
     if: github.event_name == 'workflow_dispatch'
+    permissions: { actions: read }
     runs-on: x
     steps:
       - id: get
@@ -54,7 +62,7 @@ jobs:
 "#;
     let world = World::new(&[(".github/workflows/w.yml", text)]);
     let run = world.pushed().await;
-    assert_eq!(world.jobs(run), "down success, other skipped, up success", "{}", world.log(run, "up"));
+    assert_eq!(world.jobs(run), "down success, other skipped, up success, without skipped", "{}", world.log(run, "up"));
     assert!(world.log(run, "down").contains("plan\nlock\nf\n"));
     let artifacts = world.engine.artifacts(run);
     assert_eq!(artifacts.iter().map(|a| a.name.as_str()).collect::<Vec<_>>(), ["bundle", "visible"]);
@@ -68,6 +76,8 @@ jobs:
     let fetched = world.dispatch("w.yml", &[("from", &from)]).unwrap();
     world.engine.idle().await;
     assert!(world.log(fetched, "other").contains("\ngot success a.tfplan files"), "{}", world.log(fetched, "other"));
+
+    assert!(world.log(fetched, "without").contains("Resource not accessible by integration"));
 
     world.host.now.store(NOON + 6 * 86_400_000, Ordering::SeqCst);
     assert!(world.engine.artifact(artifacts[0].id).unwrap().expired);

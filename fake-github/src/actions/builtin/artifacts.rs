@@ -153,6 +153,10 @@ pub(super) fn download(runner: &mut Runner<'_>, step: &Use) -> Result<BTreeMap<S
     if run_id != run.id && inputs.text("github-token").is_empty() {
         return Err("Input required and not supplied: github-token (to read another run's artifacts)".to_owned());
     }
+    let own_token = inputs.text("github-token") == runner.token;
+    if run_id != run.id && own_token && !runner.may("actions") {
+        return Err("Unable to download artifact(s): Resource not accessible by integration".to_owned());
+    }
     let target = runner.workspace.join(inputs.text("path"));
     let name = inputs.text("name").to_owned();
     let chosen = choose(runner, &repo, run_id, &name, inputs.text("pattern"));
