@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 pub use crate::config::environments::{EnvironmentChoice, environment_of};
-pub use crate::config::instances::{Instance, InstanceSet, instances};
+pub use crate::config::instances::{Instance, InstanceRules, InstanceSet, instances};
 
 use crate::config::model::{EnvValue, InstanceConfig, PlanOutput, RepoConfig, StackConfig, Tool};
 use crate::config::problem::{Problem, quoted};

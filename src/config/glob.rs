@@ -2,7 +2,7 @@
 //!
 //! `**` any number of directories, `*` and `?` within one segment, `[abc]`, `[^a]`, `[!a]`, `{a,b}`, `\` escapes.
 //! A glob always stands for the whole path, counted from the base its key has; it never switches that base.
-//! `dir/**` matches `dir` itself as well as everything below.
+//! `dir/**` matches `dir` itself as well as everything below; `dir/` is another way to write `dir`.
 
 use globset::{Error, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
@@ -79,7 +79,7 @@ fn compile(glob: &str) -> Result<Glob, GlobError> {
     if glob.is_empty() {
         return Err(GlobError { glob: String::new(), reason: "empty glob".to_owned() });
     }
-    GlobBuilder::new(glob)
+    GlobBuilder::new(glob.strip_suffix('/').unwrap_or(glob))
         .literal_separator(true)
         .backslash_escape(true)
         .empty_alternates(true)
@@ -118,6 +118,8 @@ mod tests {
             ("a/**/b", "a/b", true),
             ("a/**/b", "a/x/y/b", true),
             ("a/b", "a/b/c", false),
+            ("a/b/", "a/b", true),
+            ("a/b/", "a/b/c", false),
             ("a/*", "a/b", true),
             ("a/*", "a/b/c", false),
             ("a/*", "a", false),

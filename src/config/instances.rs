@@ -25,45 +25,66 @@ pub struct Instance {
     pub var_file: Option<String>,
 }
 
-/// The instances of a directory: from the stack file, from var files, from the workspace, or the unnamed one.
-///
-/// `files` are the paths of all files below the stack directory, relative to it.
+/// The instances of one directory; [`InstanceRules`] answers for many without compiling the glob again.
 pub fn instances(
     root: &RepoConfig,
     stack: Option<&StackConfig>,
     path: &str,
     files: &[String],
 ) -> Result<InstanceSet, Vec<Problem>> {
-    let matched = matched_files(root, files)?;
-    let mut warnings = auto_loaded(path, &matched);
-    if let Some(stack) = stack.filter(|stack| !stack.instances.is_empty()) {
-        let (instances, unused) = declared(stack, path, &matched)?;
-        warnings.extend(unused);
-        return Ok(InstanceSet { instances, warnings });
-    }
-    if !matched.is_empty() {
-        return Ok(InstanceSet { instances: derived(path, &matched)?, warnings });
-    }
-    let name = workspace_name(stack, path)?;
-    Ok(InstanceSet { instances: vec![Instance { name, var_file: None }], warnings })
+    InstanceRules::new(root)?.instances(stack, path, files)
 }
 
-/// The files that `from_var_files` matches, sorted.
-fn matched_files<'f>(root: &RepoConfig, files: &'f [String]) -> Result<Vec<&'f str>, Vec<Problem>> {
-    let glob = &root.stacks.instances.from_var_files;
-    if glob.is_empty() {
-        return Ok(Vec::new());
+/// What the root file says about instances, ready for every directory of the repository.
+#[derive(Debug, Clone)]
+pub struct InstanceRules {
+    var_files: Option<PathGlobs>,
+}
+
+impl InstanceRules {
+    pub fn new(root: &RepoConfig) -> Result<Self, Vec<Problem>> {
+        let glob = &root.stacks.instances.from_var_files;
+        if glob.is_empty() {
+            return Ok(Self { var_files: None });
+        }
+        let bare = glob.strip_prefix("./").unwrap_or(glob).to_owned();
+        let problem = |error| Problem::of_key(ROOT_FILE, FROM_VAR_FILES, format!("not a stack-relative glob: {error}"));
+        PathGlobs::new(&[bare]).map(|globs| Self { var_files: Some(globs) }).map_err(|error| vec![problem(error)])
     }
-    let bare = glob.strip_prefix("./").unwrap_or(glob).to_owned();
-    let globs = PathGlobs::new(&[bare]).map_err(|error| {
-        vec![Problem::of_key(ROOT_FILE, FROM_VAR_FILES, format!("not a stack-relative glob: {error}"))]
-    })?;
-    // What `init` downloads into a laptop's checkout is no part of the stack.
-    let own = |file: &&str| !file.starts_with(".terraform/") && globs.matches(file);
-    let mut matched: Vec<&str> = files.iter().map(String::as_str).filter(own).collect();
-    matched.sort_unstable();
-    matched.dedup();
-    Ok(matched)
+
+    /// From the stack file, from var files, from the workspace, or the unnamed one: the first rule that applies.
+    ///
+    /// `files` are the paths of all files below the stack directory, relative to it.
+    pub fn instances(
+        &self,
+        stack: Option<&StackConfig>,
+        path: &str,
+        files: &[String],
+    ) -> Result<InstanceSet, Vec<Problem>> {
+        let matched = self.matched(files);
+        let mut warnings = auto_loaded(path, &matched);
+        if let Some(stack) = stack.filter(|stack| !stack.instances.is_empty()) {
+            let (instances, unused) = declared(stack, path, &matched)?;
+            warnings.extend(unused);
+            return Ok(InstanceSet { instances, warnings });
+        }
+        if !matched.is_empty() {
+            return Ok(InstanceSet { instances: derived(path, &matched)?, warnings });
+        }
+        let name = workspace_name(stack, path)?;
+        Ok(InstanceSet { instances: vec![Instance { name, var_file: None }], warnings })
+    }
+
+    /// The files that `from_var_files` matches, sorted.
+    fn matched<'f>(&self, files: &'f [String]) -> Vec<&'f str> {
+        let Some(globs) = &self.var_files else { return Vec::new() };
+        // What `init` downloads into a laptop's checkout is no part of the stack.
+        let own = |file: &&str| !file.starts_with(".terraform/") && globs.matches(file);
+        let mut matched: Vec<&str> = files.iter().map(String::as_str).filter(own).collect();
+        matched.sort_unstable();
+        matched.dedup();
+        matched
+    }
 }
 
 const FROM_VAR_FILES: &str = "stacks.instances.from_var_files";

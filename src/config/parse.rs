@@ -11,6 +11,7 @@ mod settings;
 mod stack;
 
 use crate::config::model::{RepoConfig, StackConfig};
+use crate::config::problem::PROBLEMS_MAX;
 use crate::config::strict::{At, Reader};
 use crate::config::yaml::{self, Node};
 
@@ -45,7 +46,12 @@ fn collect<'f, T>(file: &'f str, node: &Node, read: impl Fn(&mut Reader<'f>, &At
     if reader.problems.is_empty() {
         return Ok(config);
     }
+    let is_full = reader.problems.len() == PROBLEMS_MAX;
     reader.problems.sort_by(|a, b| (a.line, &a.path).cmp(&(b.line, &b.path)));
+    if is_full {
+        let message = format!("only the first {PROBLEMS_MAX} problems are listed");
+        reader.problems.push(Problem::of_key(file, "", message));
+    }
     Err(reader.problems)
 }
 

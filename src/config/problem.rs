@@ -34,6 +34,9 @@ impl Problem {
     }
 }
 
+/// Most problems reported for one file: more than anyone reads, and a bound on what a hostile file costs.
+pub(super) const PROBLEMS_MAX: usize = 200;
+
 /// Most characters of a value that a message repeats: enough to recognise it, short enough for one line.
 const QUOTED_CHARS_MAX: usize = 80;
 

@@ -1,9 +1,9 @@
 //! Typed access to a YAML tree that collects every problem instead of stopping at the first.
 //!
 //! Each reader method reports what it does not like and answers `None`; its caller keeps the default.
-//! Nulls never get this far: a key without a value is absent ([`Fields::take`]).
+//! Nulls never get this far: a key without a value is absent ([`Mapping::take`]).
 
-use crate::config::problem::{Problem, nearest, quoted};
+use crate::config::problem::{PROBLEMS_MAX, Problem, nearest, quoted};
 use crate::config::yaml::{Entry, Node, Value};
 
 /// A node and the key path that leads to it.
@@ -30,7 +30,7 @@ pub(super) struct Reader<'f> {
 
 /// The keys of one mapping that were read as known.
 #[derive(Debug)]
-pub(super) struct Fields<'n> {
+pub(super) struct Mapping<'n> {
     path: String,
     entries: Vec<&'n Entry>,
 }
@@ -44,8 +44,16 @@ impl<'f> Reader<'f> {
     }
 
     pub(super) fn report(&mut self, line: u32, path: &str, message: impl Into<String>) {
+        if self.is_full() {
+            return;
+        }
         let (file, path, message) = (self.file.to_owned(), path.to_owned(), message.into());
         self.problems.push(Problem { file, line: Some(line), path, message });
+    }
+
+    /// Whether further problems would only be noise.
+    fn is_full(&self) -> bool {
+        self.problems.len() >= PROBLEMS_MAX
     }
 
     /// Reports what a rule says about a text, with the text when it is not empty.
@@ -68,18 +76,21 @@ impl<'f> Reader<'f> {
     }
 
     /// A mapping whose keys are all in `known`. Keys starting with `x-` are ignored, others reported.
-    pub(super) fn fields<'n>(&mut self, at: &At<'n>, known: &[&str]) -> Option<Fields<'n>> {
+    pub(super) fn mapping<'n>(&mut self, at: &At<'n>, known: &[&str]) -> Option<Mapping<'n>> {
         let entries = self.entries(at)?;
         let (known_entries, unknown): (Vec<&Entry>, Vec<&Entry>) =
             entries.into_iter().partition(|entry| known.contains(&entry.key.as_str()));
         for entry in unknown.into_iter().filter(|entry| !entry.key.starts_with("x-")) {
+            if self.is_full() {
+                break;
+            }
             let mut message = format!("key {} is not known here (line {})", quoted(&entry.key), entry.line);
             if let Some(suggestion) = nearest(&entry.key, known) {
                 message.push_str(&format!("; did you mean {suggestion:?}?"));
             }
             self.report(entry.line, &join(&at.path, &entry.key), message);
         }
-        Some(Fields { path: at.path.clone(), entries: known_entries })
+        Some(Mapping { path: at.path.clone(), entries: known_entries })
     }
 
     /// The entries of a mapping.
@@ -162,7 +173,7 @@ impl<'f> Reader<'f> {
             _ if number < i64::from(least) => format!("must be at least {least}"),
             _ => format!("must be at most {}", u32::MAX),
         };
-        self.report(at.node.line, &at.path, format!("{} {rule}", quoted(&number.to_string())));
+        self.report(at.node.line, &at.path, format!("{}: {rule}", quoted(&number.to_string())));
         None
     }
 
@@ -179,7 +190,7 @@ impl<'f> Reader<'f> {
     }
 }
 
-impl<'n> Fields<'n> {
+impl<'n> Mapping<'n> {
     /// The value of a key; a key without a value is absent.
     pub(super) fn take(&self, key: &str) -> Option<At<'n>> {
         let entry = self.entries.iter().find(|entry| entry.key == key)?;

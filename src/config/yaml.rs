@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::config::problem::PROBLEMS_MAX;
 use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag, options};
 
 /// Most bytes of a configuration file; GitHub's Contents API sends no more inline.
@@ -208,7 +209,9 @@ impl Builder {
         for entry in entries {
             if let Some(first) = first_lines.get(&entry.key) {
                 let message = format!("key {:?} stands on line {first} already", entry.key);
-                self.errors.push(YamlError::at(entry.line, message));
+                if self.errors.len() < PROBLEMS_MAX {
+                    self.errors.push(YamlError::at(entry.line, message));
+                }
                 continue;
             }
             first_lines.insert(entry.key.clone(), entry.line);
@@ -300,3 +303,6 @@ fn too_deep(line: u32) -> YamlError {
 fn syntax_error(error: &ScanError) -> YamlError {
     YamlError::at(line_number(error.marker().line()), format!("not YAML: {}", error.info()))
 }
+
+#[cfg(test)]
+mod tests;

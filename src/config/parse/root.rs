@@ -9,7 +9,7 @@ use crate::config::model::{
     PropagateConfig, RepoConfig, RequireUpToDate, StacksConfig,
 };
 use crate::config::problem::quoted;
-use crate::config::strict::{At, Fields, Reader};
+use crate::config::strict::{At, Mapping, Reader};
 use crate::config::{cron, entries};
 use crate::ids::normalise_path;
 
@@ -48,12 +48,12 @@ const APPLY: [&str; 11] = [
 impl Reader<'_> {
     pub(super) fn repo_config(&mut self, at: &At<'_>) -> RepoConfig {
         let mut config = RepoConfig::default();
-        let Some(top) = self.fields(at, &TOP) else { return config };
+        let Some(top) = self.mapping(at, &TOP) else { return config };
         if let Some(at) = top.take("version") {
             match self.integer(&at) {
                 Some(1) | None => {}
                 Some(other) => {
-                    self.report(at.node.line, &at.path, format!("{} only 1 is supported", quoted(&other.to_string())))
+                    self.report(at.node.line, &at.path, format!("{}: only 1 is supported", quoted(&other.to_string())))
                 }
             }
         }
@@ -74,29 +74,29 @@ impl Reader<'_> {
         config
     }
 
-    fn switch(&mut self, fields: &Fields<'_>, key: &str) -> Option<bool> {
-        self.boolean(&fields.take(key)?)
+    fn switch(&mut self, mapping: &Mapping<'_>, key: &str) -> Option<bool> {
+        self.boolean(&mapping.take(key)?)
     }
 
     fn stacks(&mut self, at: &At<'_>) -> Option<StacksConfig> {
-        let fields = self.fields(at, &STACKS)?;
+        let mapping = self.mapping(at, &STACKS)?;
         let mut stacks = StacksConfig::default();
-        let discover = self.checked_list(&fields, "discover", entries::repository_glob);
+        let discover = self.checked_list(&mapping, "discover", entries::repository_glob);
         set(&mut stacks.discover, discover.filter(|globs| !globs.is_empty()));
-        let include = self.checked_list(&fields, "include", entries::repository_path);
+        let include = self.checked_list(&mapping, "include", entries::repository_path);
         set(&mut stacks.include, include.map(|paths| paths.iter().map(|path| normalise_path(path.trim())).collect()));
-        set(&mut stacks.exclude, self.checked_list(&fields, "exclude", entries::repository_glob));
-        set(&mut stacks.ignore, self.checked_list(&fields, "ignore", entries::repository_base));
-        set(&mut stacks.ignore_lockfile, self.switch(&fields, "ignore_lockfile"));
-        set(&mut stacks.plan_files, self.checked_list(&fields, "plan_files", entries::plan_file));
-        set(&mut stacks.instances, fields.take("instances").and_then(|at| self.instances_from(&at)));
+        set(&mut stacks.exclude, self.checked_list(&mapping, "exclude", entries::repository_glob));
+        set(&mut stacks.ignore, self.checked_list(&mapping, "ignore", entries::repository_base));
+        set(&mut stacks.ignore_lockfile, self.switch(&mapping, "ignore_lockfile"));
+        set(&mut stacks.plan_files, self.checked_list(&mapping, "plan_files", entries::plan_file));
+        set(&mut stacks.instances, mapping.take("instances").and_then(|at| self.instances_from(&at)));
         Some(stacks)
     }
 
     fn instances_from(&mut self, at: &At<'_>) -> Option<InstancesFrom> {
-        let fields = self.fields(at, &["from_var_files"])?;
+        let mapping = self.mapping(at, &["from_var_files"])?;
         let mut from = InstancesFrom::default();
-        if let Some(text) = fields.take("from_var_files").and_then(|at| self.text(&at))
+        if let Some(text) = mapping.take("from_var_files").and_then(|at| self.text(&at))
             && !text.text.is_empty()
         {
             self.check(&text, entries::stack_glob(text.text));
@@ -106,9 +106,9 @@ impl Reader<'_> {
     }
 
     fn modules(&mut self, at: &At<'_>) -> Option<ModulesConfig> {
-        let fields = self.fields(at, &["paths"])?;
+        let mapping = self.mapping(at, &["paths"])?;
         let mut modules = ModulesConfig::default();
-        let paths = self.checked_list(&fields, "paths", entries::repository_glob);
+        let paths = self.checked_list(&mapping, "paths", entries::repository_glob);
         set(&mut modules.paths, paths.filter(|globs| !globs.is_empty()));
         Some(modules)
     }
@@ -120,53 +120,53 @@ impl Reader<'_> {
         const UP_TO_DATE: [(&str, RequireUpToDate); 2] =
             [("affected", RequireUpToDate::Affected), ("off", RequireUpToDate::Off)];
 
-        let fields = self.fields(at, &APPLY)?;
+        let mapping = self.mapping(at, &APPLY)?;
         let mut apply = ApplyConfig::default();
-        set(&mut apply.mode, fields.take("mode").and_then(|at| self.choice(&at, &MODES)));
-        set(&mut apply.require_approvals, fields.take("require_approvals").and_then(|at| self.count(&at, 0)));
-        set(&mut apply.require_codeowner_review, self.switch(&fields, "require_codeowner_review"));
-        set(&mut apply.allowed_teams, self.checked_list(&fields, "allowed_teams", entries::team));
-        set(&mut apply.four_eyes, self.switch(&fields, "four_eyes"));
-        set(&mut apply.from_plan, self.switch(&fields, "from_plan"));
-        set(&mut apply.max_parallel, fields.take("max_parallel").and_then(|at| self.count(&at, 1)));
-        apply.on_conflict = fields.take("on_conflict").and_then(|at| self.choice(&at, &ON_CONFLICT));
-        set(&mut apply.require_complete, self.switch(&fields, "require_complete"));
-        let up_to_date = fields.take("require_up_to_date").and_then(|at| self.choice(&at, &UP_TO_DATE));
+        set(&mut apply.mode, mapping.take("mode").and_then(|at| self.choice(&at, &MODES)));
+        set(&mut apply.require_approvals, mapping.take("require_approvals").and_then(|at| self.count(&at, 0)));
+        set(&mut apply.require_codeowner_review, self.switch(&mapping, "require_codeowner_review"));
+        set(&mut apply.allowed_teams, self.checked_list(&mapping, "allowed_teams", entries::team));
+        set(&mut apply.four_eyes, self.switch(&mapping, "four_eyes"));
+        set(&mut apply.from_plan, self.switch(&mapping, "from_plan"));
+        set(&mut apply.max_parallel, mapping.take("max_parallel").and_then(|at| self.count(&at, 1)));
+        apply.on_conflict = mapping.take("on_conflict").and_then(|at| self.choice(&at, &ON_CONFLICT));
+        set(&mut apply.require_complete, self.switch(&mapping, "require_complete"));
+        let up_to_date = mapping.take("require_up_to_date").and_then(|at| self.choice(&at, &UP_TO_DATE));
         set(&mut apply.require_up_to_date, up_to_date);
-        set(&mut apply.required_checks, self.checked_list(&fields, "required_checks", entries::check_name));
+        set(&mut apply.required_checks, self.checked_list(&mapping, "required_checks", entries::check_name));
         Some(apply)
     }
 
     fn propagate(&mut self, at: &At<'_>) -> Option<PropagateConfig> {
         const CROSS_REPO: [(&str, CrossRepo); 2] = [("off", CrossRepo::Off), ("plan", CrossRepo::Plan)];
-        let fields = self.fields(at, &["dependents", "cross_repo"])?;
+        let mapping = self.mapping(at, &["dependents", "cross_repo"])?;
         let mut propagate = PropagateConfig::default();
-        set(&mut propagate.dependents, self.switch(&fields, "dependents"));
-        set(&mut propagate.cross_repo, fields.take("cross_repo").and_then(|at| self.choice(&at, &CROSS_REPO)));
+        set(&mut propagate.dependents, self.switch(&mapping, "dependents"));
+        set(&mut propagate.cross_repo, mapping.take("cross_repo").and_then(|at| self.choice(&at, &CROSS_REPO)));
         Some(propagate)
     }
 
     fn drift(&mut self, at: &At<'_>) -> Option<DriftConfig> {
-        let fields = self.fields(at, &["schedule", "open_issue"])?;
+        let mapping = self.mapping(at, &["schedule", "open_issue"])?;
         let mut drift = DriftConfig::default();
-        if let Some(text) = fields.take("schedule").and_then(|at| self.text(&at))
+        if let Some(text) = mapping.take("schedule").and_then(|at| self.text(&at))
             && !text.text.trim().is_empty()
         {
             self.check(&text, cron::check(text.text));
             drift.schedule = text.text.trim().to_owned();
         }
-        set(&mut drift.open_issue, self.switch(&fields, "open_issue"));
+        set(&mut drift.open_issue, self.switch(&mapping, "open_issue"));
         Some(drift)
     }
 
     fn checks(&mut self, at: &At<'_>) -> Option<ChecksConfig> {
-        let fields = self.fields(at, &["per_stack_max"])?;
+        let mapping = self.mapping(at, &["per_stack_max"])?;
         let mut checks = ChecksConfig::default();
-        set(&mut checks.per_stack_max, fields.take("per_stack_max").and_then(|at| self.count(&at, 0)));
+        set(&mut checks.per_stack_max, mapping.take("per_stack_max").and_then(|at| self.count(&at, 0)));
         Some(checks)
     }
 
-    fn environments(&mut self, top: &Fields<'_>) -> Option<BTreeMap<String, String>> {
+    fn environments(&mut self, top: &Mapping<'_>) -> Option<BTreeMap<String, String>> {
         let at = top.take("environments")?;
         let mut environments = BTreeMap::new();
         let mut written: BTreeMap<EnvironmentKey, &str> = BTreeMap::new();

@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use crate::config::entries::{self, Rule};
 use crate::config::model::{EnvValue, PlanOutput, Tool};
 use crate::config::problem::quoted;
-use crate::config::strict::{At, Fields, Reader, TextAt, join};
-use crate::config::template::{self, Fields as TemplateFields};
+use crate::config::strict::{At, Mapping, Reader, TextAt, join};
+use crate::config::template::{self, Fields};
 use crate::config::yaml::{Node, Value};
 
 pub(super) const TOOLS: [(&str, Tool); 2] = [("terraform", Tool::Terraform), ("tofu", Tool::Tofu)];
 pub(super) const PLAN_OUTPUTS: [(&str, PlanOutput); 2] = [("full", PlanOutput::Full), ("summary", PlanOutput::Summary)];
+
+/// The modes that an environment variable may have values for.
+const MODES: [&str; 3] = ["plan", "apply", "drift"];
 
 /// Keeps the default when the file leaves the key out or gets it wrong.
 pub(super) fn set<T>(target: &mut T, value: Option<T>) {
@@ -23,11 +26,11 @@ impl Reader<'_> {
     /// A list whose items follow a rule.
     pub(super) fn checked_list(
         &mut self,
-        fields: &Fields<'_>,
+        mapping: &Mapping<'_>,
         key: &str,
         rule: impl Fn(&str) -> Rule,
     ) -> Option<Vec<String>> {
-        let at = fields.take(key)?;
+        let at = mapping.take(key)?;
         let texts = self.texts(&at)?;
         for text in &texts {
             self.check(text, rule(text.text));
@@ -38,11 +41,11 @@ impl Reader<'_> {
     /// A list of templates whose items, as written, follow a rule.
     pub(super) fn template_list(
         &mut self,
-        fields: &Fields<'_>,
+        mapping: &Mapping<'_>,
         key: &str,
         rule: impl Fn(&str) -> Rule,
     ) -> Option<Vec<String>> {
-        let at = fields.take(key)?;
+        let at = mapping.take(key)?;
         let texts = self.texts(&at)?;
         for text in &texts {
             match rule(text.text) {
@@ -57,7 +60,7 @@ impl Reader<'_> {
 
     /// Renders a template for the sample instance; reports why it cannot be.
     pub(super) fn trial(&mut self, at: &TextAt<'_>) -> Option<String> {
-        match template::render(at.text, &TemplateFields::sample()) {
+        match template::render(at.text, &Fields::sample()) {
             Ok(rendered) => Some(rendered),
             Err(error) => {
                 self.report(at.line, &at.path, error.to_string());
@@ -67,31 +70,31 @@ impl Reader<'_> {
     }
 
     /// A text without line breaks that is no template.
-    pub(super) fn plain_text(&mut self, fields: &Fields<'_>, key: &str) -> Option<String> {
-        let text = self.text(&fields.take(key)?)?;
+    pub(super) fn plain_text(&mut self, mapping: &Mapping<'_>, key: &str) -> Option<String> {
+        let text = self.text(&mapping.take(key)?)?;
         self.check(&text, entries::one_line(text.text));
         Some(text.text.to_owned())
     }
 
-    pub(super) fn backend_config(&mut self, fields: &Fields<'_>) -> Option<Vec<String>> {
-        self.template_list(fields, "backend_config", entries::backend_config)
+    pub(super) fn backend_config(&mut self, mapping: &Mapping<'_>) -> Option<Vec<String>> {
+        self.template_list(mapping, "backend_config", entries::backend_config)
     }
 
-    pub(super) fn var_files(&mut self, fields: &Fields<'_>) -> Option<Vec<String>> {
-        self.template_list(fields, "var_files", entries::var_file)
+    pub(super) fn var_files(&mut self, mapping: &Mapping<'_>) -> Option<Vec<String>> {
+        self.template_list(mapping, "var_files", entries::var_file)
     }
 
-    pub(super) fn plan_output(&mut self, fields: &Fields<'_>) -> Option<PlanOutput> {
-        self.choice(&fields.take("plan_output")?, &PLAN_OUTPUTS)
+    pub(super) fn plan_output(&mut self, mapping: &Mapping<'_>) -> Option<PlanOutput> {
+        self.choice(&mapping.take("plan_output")?, &PLAN_OUTPUTS)
     }
 
-    pub(super) fn tool(&mut self, fields: &Fields<'_>) -> Option<Tool> {
-        self.choice(&fields.take("tool")?, &TOOLS)
+    pub(super) fn tool(&mut self, mapping: &Mapping<'_>) -> Option<Tool> {
+        self.choice(&mapping.take("tool")?, &TOOLS)
     }
 
     /// `env`: names to texts, or to one text per mode.
-    pub(super) fn env(&mut self, fields: &Fields<'_>) -> Option<BTreeMap<String, EnvValue>> {
-        let at = fields.take("env")?;
+    pub(super) fn env(&mut self, mapping: &Mapping<'_>) -> Option<BTreeMap<String, EnvValue>> {
+        let at = mapping.take("env")?;
         let mut env = BTreeMap::new();
         for entry in self.entries(&at)? {
             if entry.key.starts_with("x-") {
@@ -117,14 +120,10 @@ impl Reader<'_> {
                 None
             }
             Value::Map(entries) => {
-                if entries.is_empty() {
-                    self.report(
-                        at.node.line,
-                        &at.path,
-                        "an empty mapping; at least one of plan, apply, drift is needed",
-                    );
+                if !entries.iter().any(|entry| MODES.contains(&entry.key.as_str())) {
+                    self.report(at.node.line, &at.path, "at least one of plan, apply, drift is needed");
                 }
-                self.fields(at, &["plan", "apply", "drift"])?;
+                self.mapping(at, &MODES)?;
                 let mut mode = |name: &str| {
                     let entry = entries.iter().find(|entry| entry.key == name)?;
                     self.env_text(&entry.value, &join(&at.path, name))

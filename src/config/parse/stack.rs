@@ -8,7 +8,7 @@ use crate::config::instances::only_instance;
 use crate::config::model::{InstanceConfig, StackApply, StackConfig};
 use crate::config::problem::quoted;
 use crate::config::references::Reference;
-use crate::config::strict::{At, Fields, ITEMS_MAX, Reader, join};
+use crate::config::strict::{At, ITEMS_MAX, Mapping, Reader, join};
 use crate::config::template::is_template;
 use crate::config::yaml::{Entry, Node, Value};
 
@@ -41,7 +41,7 @@ const OVERRIDE: [&str; 9] = [
 impl Reader<'_> {
     pub(super) fn stack_config(&mut self, at: &At<'_>) -> StackConfig {
         let mut config = StackConfig::default();
-        let Some(fields) = self.fields(at, &STACK) else { return config };
+        let Some(mapping) = self.mapping(at, &STACK) else { return config };
         let InstanceConfig {
             environment,
             workspace,
@@ -52,12 +52,12 @@ impl Reader<'_> {
             apply,
             depends_on,
             ignore_inferred,
-        } = self.overrides(&fields);
-        set(&mut config.instances, fields.take("instances").and_then(|at| self.instances(&at)));
-        set(&mut config.tool_version, self.plain_text(&fields, "tool_version"));
-        let tool = self.tool(&fields);
+        } = self.overrides(&mapping);
+        set(&mut config.instances, mapping.take("instances").and_then(|at| self.instances(&at)));
+        set(&mut config.tool_version, self.plain_text(&mapping, "tool_version"));
+        let tool = self.tool(&mapping);
         if config.instances.is_empty()
-            && let Some(text) = fields.take("workspace").and_then(|at| self.text(&at))
+            && let Some(text) = mapping.take("workspace").and_then(|at| self.text(&at))
             && !is_template(text.text)
             && entries::workspace(text.text).is_ok()
         {
@@ -79,29 +79,29 @@ impl Reader<'_> {
     }
 
     /// What a stack and an instance say with the same words.
-    fn overrides(&mut self, fields: &Fields<'_>) -> InstanceConfig {
+    fn overrides(&mut self, mapping: &Mapping<'_>) -> InstanceConfig {
         let mut config = InstanceConfig::default();
-        set(&mut config.environment, self.template(fields, "environment"));
-        set(&mut config.workspace, self.workspace(fields));
-        set(&mut config.backend_config, self.backend_config(fields));
-        set(&mut config.var_files, self.var_files(fields));
-        set(&mut config.env, self.env(fields));
-        config.plan_output = self.plan_output(fields);
-        set(&mut config.apply, fields.take("apply").and_then(|at| self.stack_apply(&at)));
-        set(&mut config.depends_on, self.depends_on(fields));
+        set(&mut config.environment, self.template(mapping, "environment"));
+        set(&mut config.workspace, self.workspace(mapping));
+        set(&mut config.backend_config, self.backend_config(mapping));
+        set(&mut config.var_files, self.var_files(mapping));
+        set(&mut config.env, self.env(mapping));
+        config.plan_output = self.plan_output(mapping);
+        set(&mut config.apply, mapping.take("apply").and_then(|at| self.stack_apply(&at)));
+        set(&mut config.depends_on, self.depends_on(mapping));
         let stack_key = |text: &str| if text.trim().is_empty() { Err("empty stack key".to_owned()) } else { Ok(()) };
-        set(&mut config.ignore_inferred, self.template_list(fields, "ignore_inferred", stack_key));
+        set(&mut config.ignore_inferred, self.template_list(mapping, "ignore_inferred", stack_key));
         config
     }
 
-    fn template(&mut self, fields: &Fields<'_>, key: &str) -> Option<String> {
-        let text = self.text(&fields.take(key)?)?;
+    fn template(&mut self, mapping: &Mapping<'_>, key: &str) -> Option<String> {
+        let text = self.text(&mapping.take(key)?)?;
         self.trial(&text)?;
         Some(text.text.to_owned())
     }
 
-    fn workspace(&mut self, fields: &Fields<'_>) -> Option<String> {
-        let text = self.text(&fields.take("workspace")?)?;
+    fn workspace(&mut self, mapping: &Mapping<'_>) -> Option<String> {
+        let text = self.text(&mapping.take("workspace")?)?;
         if is_template(text.text) {
             self.trial(&text)?;
         } else {
@@ -111,14 +111,14 @@ impl Reader<'_> {
     }
 
     fn stack_apply(&mut self, at: &At<'_>) -> Option<StackApply> {
-        let fields = self.fields(at, &["allowed_teams"])?;
+        let mapping = self.mapping(at, &["allowed_teams"])?;
         let mut apply = StackApply::default();
-        set(&mut apply.allowed_teams, self.checked_list(&fields, "allowed_teams", entries::team));
+        set(&mut apply.allowed_teams, self.checked_list(&mapping, "allowed_teams", entries::team));
         Some(apply)
     }
 
-    fn depends_on(&mut self, fields: &Fields<'_>) -> Option<Vec<String>> {
-        let texts = self.texts(&fields.take("depends_on")?)?;
+    fn depends_on(&mut self, mapping: &Mapping<'_>) -> Option<Vec<String>> {
+        let texts = self.texts(&mapping.take("depends_on")?)?;
         for text in &texts {
             if let Some(rendered) = self.trial(text) {
                 self.check(text, Reference::parse(&rendered, None).map(|_| ()));
@@ -172,7 +172,7 @@ impl Reader<'_> {
         if entry.value.value == Value::Null {
             return Some((entry.key.clone(), InstanceConfig::default()));
         }
-        let fields = self.fields(&At { node: &entry.value, path: join(&at.path, &entry.key) }, &OVERRIDE)?;
-        Some((entry.key.clone(), self.overrides(&fields)))
+        let mapping = self.mapping(&At { node: &entry.value, path: join(&at.path, &entry.key) }, &OVERRIDE)?;
+        Some((entry.key.clone(), self.overrides(&mapping)))
     }
 }

@@ -181,7 +181,7 @@ impl Function {
         }
     }
 
-    fn text<'v>(self, arguments: &'v [Value], at: usize) -> Result<&'v str, String> {
+    fn text(self, arguments: &[Value], at: usize) -> Result<&str, String> {
         match arguments.get(at) {
             Some(Value::Text(text)) => Ok(text),
             Some(other) => Err(format!("{} takes texts, not {}", self.row().0, other.kind())),

@@ -61,16 +61,16 @@ pub(super) enum Expr {
 /// Parses the tokens of a template.
 pub(super) fn parse(tokens: Vec<Token>) -> Result<Program, String> {
     let mut parser = Parser { tokens: tokens.into_iter().peekable(), scope: Vec::new(), variables: 0 };
-    let (nodes, end) = parser.block(0)?;
-    match end {
-        End::Template => Ok(Program { nodes, variables: parser.variables }),
-        End::End => Err("syntax error: {{ end }} without a block".to_owned()),
-        End::Else => Err("syntax error: {{ else }} without a block".to_owned()),
+    let (nodes, stop) = parser.block(0)?;
+    match stop {
+        Stop::Template => Ok(Program { nodes, variables: parser.variables }),
+        Stop::End => Err("syntax error: {{ end }} without a block".to_owned()),
+        Stop::Else => Err("syntax error: {{ else }} without a block".to_owned()),
     }
 }
 
 /// What ended a list of nodes. After `Else` the rest of its action is still to be read.
-enum End {
+enum Stop {
     Template,
     End,
     Else,
@@ -90,42 +90,44 @@ struct Parser {
 }
 
 impl Parser {
-    fn block(&mut self, depth: usize) -> Result<(Vec<Node>, End), String> {
+    fn block(&mut self, depth: usize) -> Result<(Vec<Node>, Stop), String> {
         check_depth(depth)?;
         let mut nodes = Vec::new();
         loop {
             match self.tokens.next() {
-                None => return Ok((nodes, End::Template)),
+                None => return Ok((nodes, Stop::Template)),
                 Some(Token::Text(text)) => nodes.push(Node::Text(text)),
-                Some(Token::Open) => {
-                    let word = match self.tokens.peek() {
-                        Some(Token::Word(word)) => word.clone(),
-                        _ => String::new(),
-                    };
-                    match word.as_str() {
-                        "end" => {
-                            self.tokens.next();
-                            self.close()?;
-                            return Ok((nodes, End::End));
-                        }
-                        "else" => {
-                            self.tokens.next();
-                            return Ok((nodes, End::Else));
-                        }
-                        "if" => nodes.push(self.branch(Block::If, depth)?),
-                        "with" => nodes.push(self.branch(Block::With, depth)?),
-                        "range" | "define" | "block" | "template" | "break" | "continue" => {
-                            return Err(format!("action {{{{ {word} }}}} is refused here"));
-                        }
-                        _ => {
-                            let pipeline = self.pipeline(depth)?;
-                            self.close()?;
-                            nodes.push(Node::Action(pipeline));
-                        }
+                Some(Token::Open) => match self.keyword().as_str() {
+                    "end" => {
+                        self.tokens.next();
+                        self.close()?;
+                        return Ok((nodes, Stop::End));
                     }
-                }
+                    "else" => {
+                        self.tokens.next();
+                        return Ok((nodes, Stop::Else));
+                    }
+                    "if" => nodes.push(self.branch(Block::If, depth)?),
+                    "with" => nodes.push(self.branch(Block::With, depth)?),
+                    word @ ("range" | "define" | "block" | "template" | "break" | "continue") => {
+                        return Err(format!("action {{{{ {word} }}}} is refused here"));
+                    }
+                    _ => {
+                        let pipeline = self.pipeline(depth)?;
+                        self.close()?;
+                        nodes.push(Node::Action(pipeline));
+                    }
+                },
                 Some(other) => return Err(unexpected(&other)),
             }
+        }
+    }
+
+    /// The word at the start of an action; empty when it starts with something else.
+    fn keyword(&mut self) -> String {
+        match self.tokens.peek() {
+            Some(Token::Word(word)) => word.clone(),
+            _ => String::new(),
         }
     }
 
@@ -137,12 +139,12 @@ impl Parser {
         let condition = self.pipeline(depth)?;
         self.close()?;
         let inner = self.scope.len();
-        let (yes, end) = self.block(depth + 1)?;
+        let (yes, stop) = self.block(depth + 1)?;
         self.scope.truncate(inner);
-        let no = match end {
-            End::End => Vec::new(),
-            End::Template => return Err(unclosed(block)),
-            End::Else => self.otherwise(block, depth + 1)?,
+        let no = match stop {
+            Stop::End => Vec::new(),
+            Stop::Template => return Err(unclosed(block)),
+            Stop::Else => self.otherwise(block, depth + 1)?,
         };
         self.scope.truncate(scope);
         Ok(match block {
@@ -163,9 +165,9 @@ impl Parser {
         }
         self.close()?;
         match self.block(depth)? {
-            (no, End::End) => Ok(no),
-            (_, End::Else) => Err("syntax error: a second {{ else }} in one block".to_owned()),
-            (_, End::Template) => Err(unclosed(block)),
+            (no, Stop::End) => Ok(no),
+            (_, Stop::Else) => Err("syntax error: a second {{ else }} in one block".to_owned()),
+            (_, Stop::Template) => Err(unclosed(block)),
         }
     }
 
@@ -376,8 +378,7 @@ fn number(text: &str) -> Result<Expr, String> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let decimal = digits.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'+' | b'-'));
     // A leading zero means octal in Go and nothing of the kind to most readers.
-    let octal =
-        digits.len() > 1 && digits.starts_with('0') && digits.bytes().nth(1).is_some_and(|b| b.is_ascii_digit());
+    let octal = digits.strip_prefix('0').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     if !decimal || octal {
         return Err(bad());
     }
