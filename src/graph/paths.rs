@@ -42,7 +42,7 @@ pub(crate) fn touched<'g>(
     let owners = Owners::of(graph, ordering, config);
     let mut touched = Touched::default();
     let ignore = ignore_globs(config, &mut touched.warnings);
-    let paths: BTreeSet<String> = changed_paths.iter().map(|path| clean(path)).collect();
+    let paths: BTreeSet<String> = changed_paths.iter().map(|path| normalise_path(path)).collect();
     for path in paths.iter().filter(|path| !path.is_empty()) {
         if path.split('/').any(|segment| segment == ".terraform") || ignore.matches(path) {
             continue;
@@ -54,10 +54,6 @@ pub(crate) fn touched<'g>(
         }
     }
     touched
-}
-
-fn clean(path: &str) -> String {
-    normalise_path(path.trim_matches('\0'))
 }
 
 fn is_own_configuration(path: &str) -> bool {
