@@ -2,11 +2,11 @@
 //!
 //! Everything here works on numbers of an [`Ordering`]; keys come back in [`super::resolve`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 
 use super::model::{EdgeType, Graph, NodeKind, Warning};
 use super::ordering::Ordering;
-use super::paths::{is_schedulable, touched};
+use super::paths::touched;
 use super::resolution::{BaseFacts, Reason};
 use crate::config::model::RepoConfig;
 
@@ -74,8 +74,8 @@ pub(crate) fn affected(
     for stack in touched.watching {
         answer.stacks[stack].reasons.insert(Reason::WatchPath);
     }
-    for key in base.settings.iter().filter(|key| is_schedulable(key)) {
-        if let Some(stack) = ordering.index(key) {
+    for stack in base.settings.iter().filter_map(|key| ordering.index(key)) {
+        if ordering.is_schedulable(stack) {
             answer.stacks[stack].reasons.insert(Reason::Config);
         }
     }
@@ -92,7 +92,7 @@ fn through_modules(graph: &Graph, ordering: &Ordering, changed: &BTreeSet<&str>,
     if changed.is_empty() {
         return;
     }
-    let numbers: BTreeMap<&str, usize> =
+    let numbers: HashMap<&str, usize> =
         graph.modules.iter().enumerate().map(|(number, module)| (module.key.as_str(), number)).collect();
     let mut users = vec![Vec::new(); numbers.len().max(graph.modules.len())];
     let mut uses = vec![Vec::new(); users.len()];
@@ -121,7 +121,7 @@ fn through_modules(graph: &Graph, ordering: &Ordering, changed: &BTreeSet<&str>,
     calls.sort_unstable();
     let mut seen_for = vec![usize::MAX; users.len()];
     for (stack, module) in calls {
-        if !is_schedulable(&ordering.keys()[stack]) {
+        if !ordering.is_schedulable(stack) {
             continue;
         }
         queue.push(module);
@@ -148,12 +148,11 @@ fn from_removed(graph: &Graph, ordering: &Ordering, base: &BaseFacts, stacks: &m
 
 /// Step 4: dependents of affected stacks, transitively. One that was affected anyway gains the reasons too.
 fn to_dependents(ordering: &Ordering, stacks: &mut [Why]) {
-    let schedulable: Vec<bool> = ordering.keys().iter().map(|key| is_schedulable(key)).collect();
     let mut reached: Vec<bool> = stacks.iter().map(Why::is_affected).collect();
     let mut queue: Vec<usize> = (0..stacks.len()).filter(|stack| reached[*stack]).collect();
     while let Some(stack) = queue.pop() {
         for link in ordering.downstream(stack) {
-            if schedulable[link.stack] && !std::mem::replace(&mut reached[link.stack], true) {
+            if ordering.is_schedulable(link.stack) && !std::mem::replace(&mut reached[link.stack], true) {
                 queue.push(link.stack);
             }
         }

@@ -2,9 +2,10 @@
 //!
 //! Keys are turned into numbers once, so that everything that walks the edges of a large graph is linear in them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::model::{EdgeType, Graph, NodeKind};
+use super::paths::is_schedulable;
 
 /// One edge seen from one of its ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,6 +19,10 @@ pub(crate) struct Link {
 pub struct Ordering {
     /// Sorted, so that a number is a rank.
     keys: Vec<String>,
+    /// Only for look-ups: keys of one repository share long prefixes, which makes comparing them slow.
+    numbers: HashMap<String, usize>,
+    /// Whether each key may be scheduled at all; asked for often and not cheap to tell.
+    schedulable: Vec<bool>,
     upstream: Vec<Vec<Link>>,
     downstream: Vec<Vec<Link>>,
 }
@@ -25,10 +30,16 @@ pub struct Ordering {
 /// The order of the stacks of a graph.
 pub fn ordering(graph: &Graph) -> Ordering {
     let local = graph.stacks.iter().filter(|stack| !stack.external);
-    let keys: BTreeSet<&str> = local.map(|stack| stack.key.as_str()).collect();
-    let keys: Vec<String> = keys.into_iter().map(str::to_owned).collect();
-    let mut ordering =
-        Ordering { upstream: vec![Vec::new(); keys.len()], downstream: vec![Vec::new(); keys.len()], keys };
+    let mut keys: Vec<String> = local.map(|stack| stack.key.clone()).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let mut ordering = Ordering {
+        numbers: keys.iter().cloned().zip(0..).collect(),
+        schedulable: keys.iter().map(|key| is_schedulable(key)).collect(),
+        upstream: vec![Vec::new(); keys.len()],
+        downstream: vec![Vec::new(); keys.len()],
+        keys,
+    };
     for edge in &graph.edges {
         let stacks = edge.from.kind == NodeKind::Stack && edge.to.kind == NodeKind::Stack;
         if !edge.kind.orders() || !stacks {
@@ -76,7 +87,14 @@ impl Ordering {
     pub fn within(&self, keep: &BTreeSet<String>) -> Ordering {
         let kept: Vec<usize> = keep.iter().filter_map(|key| self.index(key)).collect();
         let (upstream, downstream) = self.links_within(&kept);
-        Ordering { keys: kept.iter().map(|old| self.keys[*old].clone()).collect(), upstream, downstream }
+        let keys: Vec<String> = kept.iter().map(|old| self.keys[*old].clone()).collect();
+        Ordering {
+            numbers: keys.iter().cloned().zip(0..).collect(),
+            keys,
+            schedulable: kept.iter().map(|old| self.schedulable[*old]).collect(),
+            upstream,
+            downstream,
+        }
     }
 
     /// The same for stacks that keep their numbers: the others stay, but nothing leads to or from them.
@@ -86,7 +104,8 @@ impl Ordering {
             let of = |(links, member): (&Vec<Link>, &bool)| if *member { kept(links) } else { Vec::new() };
             all.iter().zip(members).map(of).collect()
         };
-        Ordering { keys: Vec::new(), upstream: links(&self.upstream), downstream: links(&self.downstream) }
+        let (upstream, downstream) = (links(&self.upstream), links(&self.downstream));
+        Ordering { upstream, downstream, ..Ordering::default() }
     }
 
     /// Links among the stacks `kept` (sorted), with their new numbers.
@@ -103,7 +122,12 @@ impl Ordering {
     }
 
     pub(crate) fn index(&self, key: &str) -> Option<usize> {
-        self.keys.binary_search_by(|probe| probe.as_str().cmp(key)).ok()
+        self.numbers.get(key).copied()
+    }
+
+    /// Whether the stack's key is a clean path inside the repository.
+    pub(crate) fn is_schedulable(&self, stack: usize) -> bool {
+        self.schedulable[stack]
     }
 
     pub(crate) fn len(&self) -> usize {

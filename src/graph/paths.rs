@@ -1,13 +1,13 @@
 //! From changed paths to the stacks and modules that own or watch them (spec 11 §9).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 
 use super::model::{Graph, ModuleKind, Stack, Warning};
 use super::ordering::Ordering;
 use crate::config::effective::{Instance, effective, instances};
 use crate::config::glob::{GlobError, PathGlobs};
 use crate::config::model::RepoConfig;
-use crate::ids::{StackKey, normalise_path};
+use crate::ids::{STACK_KEY_BYTES_MAX, is_instance_name, normalise_path, split_key};
 use crate::scan::files::{ancestors, file_name, join, parent};
 
 /// What the changed paths reach by themselves. Stacks are numbers of the [`Ordering`].
@@ -20,9 +20,16 @@ pub(crate) struct Touched<'g> {
     pub warnings: Vec<Warning>,
 }
 
-/// Whether a stack may be scheduled at all: its key path is already canonical and inside the repository.
+/// Whether a stack may be scheduled at all: its key is already canonical and inside the repository, so that
+/// `StackKey::parse` gives it back unchanged. Asked for every stack of a graph, so it allocates nothing.
 pub fn is_schedulable(key: &str) -> bool {
-    StackKey::parse(key).is_ok_and(|parsed| parsed.as_str() == key)
+    let (path, instance) = split_key(key);
+    let clean = |segment: &str| !matches!(segment, "" | "." | "..");
+    key.len() <= STACK_KEY_BYTES_MAX
+        && key.trim() == key
+        && !key.chars().any(|c| c == '\\' || c.is_control())
+        && path.split('/').all(clean)
+        && instance.is_none_or(is_instance_name)
 }
 
 /// Sorts the changed paths to their owners.
@@ -35,7 +42,7 @@ pub(crate) fn touched<'g>(
     let owners = Owners::of(graph, ordering, config);
     let mut touched = Touched::default();
     let ignore = ignore_globs(config, &mut touched.warnings);
-    let paths: BTreeSet<String> = changed_paths.iter().map(|path| clean(path)).collect();
+    let paths: BTreeSet<String> = changed_paths.iter().map(|path| normalise_path(path)).collect();
     for path in paths.iter().filter(|path| !path.is_empty()) {
         if path.split('/').any(|segment| segment == ".terraform") || ignore.matches(path) {
             continue;
@@ -47,10 +54,6 @@ pub(crate) fn touched<'g>(
         }
     }
     touched
-}
-
-fn clean(path: &str) -> String {
-    normalise_path(path.trim_matches('\0'))
 }
 
 fn is_own_configuration(path: &str) -> bool {
@@ -67,22 +70,24 @@ fn ignore_globs(config: &RepoConfig, warnings: &mut Vec<Warning>) -> PathGlobs {
     compiled
 }
 
-/// Who owns which directory.
+/// Who owns which directory; only looked up, never walked.
 struct Owners<'g> {
     config: &'g RepoConfig,
-    stacks: BTreeMap<&'g str, Vec<(usize, &'g Stack)>>,
-    modules: BTreeMap<&'g str, Vec<&'g str>>,
-    watched: BTreeMap<String, Vec<usize>>,
+    stacks: HashMap<&'g str, Vec<(usize, &'g Stack)>>,
+    modules: HashMap<&'g str, Vec<&'g str>>,
+    watched: HashMap<&'g str, Vec<usize>>,
 }
 
 impl<'g> Owners<'g> {
     fn of(graph: &'g Graph, ordering: &Ordering, config: &'g RepoConfig) -> Self {
-        let mut owners = Self { config, stacks: BTreeMap::new(), modules: BTreeMap::new(), watched: BTreeMap::new() };
-        for stack in graph.stacks.iter().filter(|stack| !stack.external && is_schedulable(&stack.key)) {
-            let Some(number) = ordering.index(&stack.key) else { continue };
+        let mut owners = Self { config, stacks: HashMap::new(), modules: HashMap::new(), watched: HashMap::new() };
+        for stack in graph.stacks.iter().filter(|stack| !stack.external) {
+            let Some(number) = ordering.index(&stack.key).filter(|stack| ordering.is_schedulable(*stack)) else {
+                continue;
+            };
             owners.stacks.entry(stack.path.as_str()).or_default().push((number, stack));
             for path in &stack.watch_paths {
-                owners.watched.entry(normalise_path(path)).or_default().push(number);
+                owners.watched.entry(path).or_default().push(number);
             }
         }
         for module in graph.modules.iter().filter(|module| module.kind == ModuleKind::Local && !module.path.is_empty())
@@ -149,6 +154,20 @@ impl<'g> Owners<'g> {
                 let backend_files = settings.backend_config.iter().filter_map(|file| join("", file));
                 var_files.chain(backend_files).any(|file| file == path)
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::StackKey;
+
+    proptest::proptest! {
+        #[test]
+        fn schedulable_keys_are_those_that_parse_to_themselves(key in r"[ab./:\\ \t-]{0,10}|(a|b|\.|\.\.|default|[é ]){1,2}([/:](a|\.\.|default|x)){0,3}") {
+            let same = StackKey::parse(&key).is_ok_and(|parsed| parsed.as_str() == key);
+            proptest::prop_assert_eq!(is_schedulable(&key), same, "{:?}", key);
         }
     }
 }

@@ -8,7 +8,6 @@ use super::affected::{Affected, Why, affected};
 use super::cycles::cycles_within;
 use super::model::{Graph, NodeKind, Stack, Warning};
 use super::ordering::{Ordering, ordering};
-use super::paths::is_schedulable;
 use super::resolution::{AffectedStack, BaseFacts, LockInfo, Matrix, MatrixEntry, Reason, RemovedStack, Resolution};
 use super::settings::{self, Settings};
 use super::validate::not_schedulable;
@@ -50,8 +49,8 @@ pub(crate) fn schedule(
 ) -> Resolution {
     let mut resolution = Resolution { warnings: std::mem::take(&mut affected.warnings), ..Resolution::default() };
     let by_number = stacks_by_number(graph, ordering);
-    for key in ordering.keys().iter().filter(|key| !is_schedulable(key)) {
-        resolution.warnings.push(not_schedulable(key));
+    for stack in (0..ordering.len()).filter(|stack| !ordering.is_schedulable(*stack)) {
+        resolution.warnings.push(not_schedulable(&ordering.keys()[stack]));
     }
     let requested = requested(graph, ordering, &request.requested, &mut resolution.warnings);
     if let Some(requested) = &requested {
@@ -125,7 +124,7 @@ fn requested(
             Some((repo, _)) if repo.matches('/').count() == 1 && !repo.starts_with('.') => name.to_owned(),
             _ => normalise_key(name),
         };
-        match ordering.index(&key).filter(|_| is_schedulable(&key)) {
+        match ordering.index(&key).filter(|stack| ordering.is_schedulable(*stack)) {
             Some(number) => drop(valid.insert(number)),
             None => warnings.push(cannot_request(graph, ordering, &key)),
         }
