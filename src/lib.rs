@@ -19,6 +19,7 @@ pub mod gate;
 pub mod graph;
 pub mod ids;
 pub mod plan;
+pub mod redaction;
 pub mod render;
 pub mod run;
 pub mod scan;
