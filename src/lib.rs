@@ -33,3 +33,8 @@ pub mod http;
 pub mod orchestrator;
 #[cfg(feature = "server")]
 pub mod store;
+
+#[cfg(feature = "runner")]
+pub mod runner;
+
+pub mod cli;
