@@ -39,3 +39,8 @@ pub mod server;
 pub mod settings;
 #[cfg(feature = "server")]
 pub mod store;
+
+#[cfg(feature = "runner")]
+pub mod runner;
+
+pub mod cli;

@@ -5,6 +5,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
+use super::FormatFlag;
 use crate::clock::{Clock as _, DAY_MS, SystemClock, rfc3339};
 use crate::ids::{RepoName, hex};
 use crate::store::{self, ApiKey};
@@ -45,14 +46,9 @@ enum KeysCommand {
         /// Days until it expires.
         #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(i64).range(1..=3650))]
         days: i64,
-        #[arg(long, default_value = "text")]
-        format: Format,
     },
     /// List keys, never their secrets.
-    List {
-        #[arg(long, default_value = "text")]
-        format: Format,
-    },
+    List,
     /// Revoke a key by its name; it stops working at once.
     Revoke { name: String },
 }
@@ -64,20 +60,14 @@ enum Scope {
     Unlock,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
-}
-
 /// Runs on the database that `DATABASE_URL` names.
-pub async fn run(args: AdminArgs) -> anyhow::Result<()> {
+pub(super) async fn run(args: AdminArgs, format: FormatFlag) -> anyhow::Result<()> {
     let AdminCommand::Keys { command } = args.command;
     let database = std::env::var("DATABASE_URL").context("DATABASE_URL is not set: it names the server's database")?;
     let store = store::open(&database, CONNECTIONS).await?;
     let now = SystemClock::default().now();
     match command {
-        KeysCommand::Create { name, scopes, repos, days, format } => {
+        KeysCommand::Create { name, scopes, repos, days } => {
             for repo in &repos {
                 RepoName::parse(repo)?;
             }
@@ -99,11 +89,11 @@ pub async fn run(args: AdminArgs) -> anyhow::Result<()> {
             };
             store.save_api_key(&key).await?;
             match format {
-                Format::Text => println!("{secret}\n\nThis is shown once. It expires at {}.", rfc3339(now + days * DAY_MS)),
-                Format::Json => println!("{}", json!({ "name": key.name, "key": secret, "expires_at": rfc3339(now + days * DAY_MS) })),
+                FormatFlag::Text | FormatFlag::Dot => println!("{secret}\n\nThis is shown once. It expires at {}.", rfc3339(now + days * DAY_MS)),
+                FormatFlag::Json => println!("{}", json!({ "name": key.name, "key": secret, "expires_at": rfc3339(now + days * DAY_MS) })),
             }
         }
-        KeysCommand::List { format } => list(&store.api_keys().await?, format),
+        KeysCommand::List => list(&store.api_keys().await?, format),
         KeysCommand::Revoke { name } => {
             let keys = store.api_keys().await?;
             let key = keys.into_iter().find(|key| key.name == name && key.revoked_at.is_none());
@@ -123,9 +113,9 @@ fn scope_name(scope: Scope) -> &'static str {
     }
 }
 
-fn list(keys: &[ApiKey], format: Format) {
+fn list(keys: &[ApiKey], format: FormatFlag) {
     match format {
-        Format::Json => {
+        FormatFlag::Json => {
             let rows: Vec<_> = keys
                 .iter()
                 .map(|key| {
@@ -138,7 +128,7 @@ fn list(keys: &[ApiKey], format: Format) {
                 .collect();
             println!("{}", json!(rows));
         }
-        Format::Text => {
+        FormatFlag::Text | FormatFlag::Dot => {
             for key in keys {
                 let state = match (key.revoked_at, key.expires_at) {
                     (Some(at), _) => format!("revoked {}", rfc3339(at)),

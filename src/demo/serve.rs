@@ -22,6 +22,7 @@ pub async fn run() -> anyhow::Result<()> {
     };
     let control = variables.get(CONTROL_VARIABLE).context("this command is started by `stackorder demo`")?;
     let clock = Arc::new(SystemClock::default());
+    crate::cli::start_server_logging(&settings);
     let (stop, stopping) = watch::channel(false);
     let mut line = ControlLine::connect(control, clock.clone(), stop).await?;
     server::run(settings, clock, stopping, move |_| line.say_ready()).await?;

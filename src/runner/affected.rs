@@ -1,0 +1,27 @@
+//! `stackorder affected`: the local answer to what a change reaches; never talks to the server (spec 12 §6.7).
+
+use super::Job;
+use super::resolve::{Change, change, local};
+use super::stop::Stop;
+use crate::graph::resolution::Resolution;
+
+/// A change and what it reaches.
+#[derive(Debug)]
+pub struct Affected {
+    pub change: Change,
+    pub resolution: Resolution,
+}
+
+impl Affected {
+    /// Whether there is something a person should look at: affected stacks, or removed ones whose resources remain.
+    pub fn is_any(&self) -> bool {
+        !self.resolution.affected.is_empty() || !self.resolution.removed.is_empty()
+    }
+}
+
+/// Resolves the commits since `base`; edits in the working tree are not looked at.
+pub fn affected(job: &Job, base: Option<&str>) -> Result<Affected, Stop> {
+    let change = change(job, base)?;
+    let resolution = local(job, &change, &[])?;
+    Ok(Affected { change, resolution })
+}

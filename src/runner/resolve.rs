@@ -1,0 +1,309 @@
+//! `stackorder resolve`: which stacks a change reaches, registered with the server where there is one
+//! (spec 12 §6.1, 11 §9).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use super::base_copy::{config_at, policy_commit};
+use super::checkout::Commit;
+use super::fallback::tell_unconfirmed;
+use super::git::Changes;
+use super::server::{CallError, Server};
+use super::stop::Stop;
+use super::{Job, ScannedTree, outputs};
+use crate::api::{CreateRunRequest, GraphUploadRequest};
+use crate::config::STACK_FILE;
+use crate::config::compare::differing_keys;
+use crate::config::model::RepoConfig;
+use crate::graph::base_facts::{changed_settings, removed_stacks};
+use crate::graph::model::Graph;
+use crate::graph::resolution::{BaseFacts, Matrix, MatrixEntry, Resolution};
+use crate::graph::union::{UnionInput, resolve_union};
+use crate::graph::{ResolveRequest, resolve as resolve_graph};
+use crate::ids::{Sha, normalise_path};
+use crate::render::escape;
+use crate::run::status::Mode;
+use crate::scan::files::{Files, file_name, with_links};
+use crate::scan::{ScanOptions, scan};
+use crate::waves::chunk_entries;
+
+/// What `resolve` was asked.
+#[derive(Debug, Clone, Default)]
+pub struct AskedFor {
+    pub base: Option<String>,
+    /// Restricts what is planned; empty restricts nothing.
+    pub stacks: Vec<String>,
+    /// JSON object, key to role; says only which stacks may share a chunk.
+    pub role_map: Option<String>,
+}
+
+/// A change, as far as git and the scan know it.
+#[derive(Debug)]
+pub struct Change {
+    pub checkout: ScannedTree,
+    /// Where base and head parted.
+    pub merge_base: Sha,
+    pub paths: Vec<String>,
+    pub base: BaseFacts,
+}
+
+/// Resolves, writes outputs and the step summary. Cycles are in the answer; the caller fails on them.
+pub async fn resolve(job: &Job, asked: &AskedFor) -> Result<Resolution, Stop> {
+    if job.facts.is_fork {
+        job.console.note("pull request from a fork: its token is read-only, so nothing is planned");
+        let nothing = Resolution { unconfirmed: true, ..Resolution::default() };
+        write_outputs(job, &nothing, asked)?;
+        return Ok(nothing);
+    }
+    let change = change(job, asked.base.as_deref())?;
+    let server = job.server.as_ref().filter(|_| job.facts.is_actions);
+    let (resolution, why_local) = match server {
+        Some(server) => match register(job, server, &change, asked).await {
+            Ok(resolution) => (resolution, None),
+            Err(error @ CallError::Unreachable(_)) => (local(job, &change, &asked.stacks)?, Some(error.to_string())),
+            Err(error) => return Err(error.or_failed()),
+        },
+        None => (local(job, &change, &asked.stacks)?, Some("there is no server to register the run with".to_owned())),
+    };
+    if let Some(why) = why_local {
+        tell_unconfirmed(job, "stackorder/resolve", &why).await;
+    }
+    let annotated = resolution.warnings.iter().filter(|warning| !warning.stack.is_empty() || !warning.file.is_empty());
+    if job.facts.is_actions {
+        annotated.for_each(|warning| job.console.warn(&warning.to_string()));
+    }
+    write_outputs(job, &resolution, asked)?;
+    Ok(resolution)
+}
+
+/// Scans the checkout and asks git what changed since the base.
+pub fn change(job: &Job, base: Option<&str>) -> Result<Change, Stop> {
+    let checkout = job.scan()?;
+    let head = job.git.commit_of("HEAD")?.ok_or_else(|| Stop::failed("the checkout has no commit yet"))?;
+    if !job.facts.commit.is_empty() && job.facts.commit != head.as_str() {
+        job.console.warn(&format!("the checkout is at {head}, the event is about {}", job.facts.commit));
+    }
+    let merge_base = merge_base(job, base, &head)?;
+    let changes = job.git.changes(&merge_base, &head)?;
+    let paths = with_links(&checkout.tree.list(), &changes.paths);
+    let base = base_facts(job, &checkout, &merge_base, &head, &changes)?;
+    Ok(Change { checkout, merge_base, paths, base })
+}
+
+/// Resolves without a server: under the checkout's configuration and, where it differs, the default branch's too.
+pub fn local(job: &Job, change: &Change, stacks: &[String]) -> Result<Resolution, Stop> {
+    let scanned = &change.checkout.scanned;
+    let policy = policy_commit(job).unwrap_or_else(|stop| {
+        job.console.warn(&format!("the default branch's configuration is not known: {stop}"));
+        None
+    });
+    let request = ResolveRequest {
+        changed_paths: change.paths.clone(),
+        base: change.base.clone(),
+        requested: stacks.to_vec(),
+        locks: BTreeMap::new(),
+        sha: job.facts.commit.clone(),
+        policy_sha: policy.as_ref().map(ToString::to_string).unwrap_or_default(),
+    };
+    let mut resolution = match &policy {
+        None => resolve_graph(&scanned.graph, &scanned.config, &request),
+        Some(commit) => {
+            let base_config = config_at(&job.git, commit)?;
+            let differs = !differing_keys(&scanned.config, &base_config).is_empty();
+            let base_graph = if differs { Some(graph_at(job, commit, &base_config)?) } else { None };
+            let gone = base_graph.as_ref().map(|base| gone_directories(base, change)).unwrap_or_default();
+            let input = UnionInput {
+                graph: &scanned.graph,
+                head: &scanned.config,
+                base: &base_config,
+                base_graph: base_graph.as_ref(),
+                gone: &gone,
+            };
+            resolve_union(input, &request).resolution
+        }
+    };
+    resolution.unconfirmed = true;
+    Ok(resolution)
+}
+
+async fn register(job: &Job, server: &Server, change: &Change, asked: &AskedFor) -> Result<Resolution, CallError> {
+    let facts = &job.facts;
+    let scanned = &change.checkout.scanned;
+    let request = CreateRunRequest {
+        repo: facts.repo.clone(),
+        sha: facts.commit.clone(),
+        base_sha: change.merge_base.to_string(),
+        pr_number: facts.pr_number,
+        mode: Some(Mode::Plan),
+        workflow_run_id: facts.workflow_run_id,
+        workflow_run_attempt: facts.workflow_run_attempt,
+        stacks: asked.stacks.clone(),
+        ..CreateRunRequest::default()
+    };
+    let run_id = server.create_run(&request).await?.run_id;
+    let upload = GraphUploadRequest {
+        graph: scanned.graph.clone(),
+        changed_paths: change.paths.clone(),
+        base_sha: change.merge_base.to_string(),
+        config: Some(scanned.config.clone()),
+        stacks: asked.stacks.clone(),
+        base: change.base.clone(),
+    };
+    let mut resolution = server.upload_graph(&run_id, &upload).await?;
+    resolution.run_id.get_or_insert(run_id);
+    Ok(resolution)
+}
+
+/// The first base that is there: the flag, the event's, the default branch.
+fn merge_base(job: &Job, flag: Option<&str>, head: &Sha) -> Result<Sha, Stop> {
+    let facts = &job.facts;
+    let branch = if facts.default_branch.is_empty() { "main" } else { &facts.default_branch };
+    let of_branch = format!("origin/{branch}");
+    let (base, is_asked_for) = match flag.map(str::trim).filter(|base| !base.is_empty()) {
+        Some(base) => (base, true),
+        None if !facts.base.is_empty() => (facts.base.as_str(), true),
+        None => (of_branch.as_str(), false),
+    };
+    if job.git.commit_of(base)?.is_none() {
+        return Err(Stop::failed(if is_asked_for {
+            format!("the base {base:?} is no commit here; a shallow checkout needs its history: fetch-depth: 0")
+        } else {
+            format!("no base to compare with: there is no {base:?} here; pass --base <ref>")
+        }));
+    }
+    job.git.merge_base(base, head.as_str())?.ok_or_else(|| {
+        Stop::failed(format!("{base} and HEAD share no history here; a shallow checkout needs it: fetch-depth: 0"))
+    })
+}
+
+fn base_facts(
+    job: &Job,
+    checkout: &ScannedTree,
+    merge_base: &Sha,
+    head: &Sha,
+    changes: &Changes,
+) -> Result<BaseFacts, Stop> {
+    let head_scanned = &checkout.scanned;
+    let base_config = match config_at(&job.git, merge_base) {
+        Ok(config) => config,
+        Err(stop) => {
+            job.console.warn(&format!("the configuration of the base is not read: {stop}"));
+            RepoConfig::default()
+        }
+    };
+    let mut settings = changed_settings(&head_scanned.graph, &base_config, &head_scanned.config);
+    if changes.paths.iter().any(|path| path.starts_with(".stackorder/hooks/")) {
+        let own = head_scanned.graph.stacks.iter().filter(|stack| !stack.external);
+        settings = own.map(|stack| stack.key.clone()).collect();
+        settings.sort();
+    }
+    let may_remove = !changes.deleted.is_empty()
+        || base_config != head_scanned.config
+        || changes.paths.iter().any(|path| file_name(path) == STACK_FILE);
+    let removed = match may_remove.then(|| graph_at(job, merge_base, &base_config)) {
+        None => Vec::new(),
+        Some(Ok(base)) => {
+            let renames = job.git.renames(merge_base, head)?;
+            removed_stacks(&base, &head_scanned.graph, &changes.deleted, &renames)
+        }
+        Some(Err(stop)) => {
+            job.console.warn(&format!("removed stacks are not known, the base cannot be scanned: {stop}"));
+            Vec::new()
+        }
+    };
+    Ok(BaseFacts { settings, removed })
+}
+
+/// The graph of a commit, straight from git.
+fn graph_at(job: &Job, commit: &Sha, config: &RepoConfig) -> Result<Graph, Stop> {
+    let files = Commit::open(&job.git, commit)?;
+    let options = ScanOptions {
+        server_host: job.facts.host.clone(),
+        config: Some(config.clone()),
+        ..ScanOptions::new(&job.facts.repo, commit.as_str())
+    };
+    Ok(scan(&files, &options)?.graph)
+}
+
+fn gone_directories(base: &Graph, change: &Change) -> BTreeSet<String> {
+    let entries = change.checkout.tree.list();
+    let directories: BTreeSet<&str> =
+        entries.iter().flat_map(|entry| crate::scan::files::ancestors(&entry.path)).collect();
+    base.stacks.iter().map(|stack| stack.path.clone()).filter(|path| !directories.contains(path.as_str())).collect()
+}
+
+fn write_outputs(job: &Job, resolution: &Resolution, asked: &AskedFor) -> Result<(), Stop> {
+    let json = |value: Result<String, serde_json::Error>| value.expect("keys and names always serialise");
+    let roles = Roles::parse(asked.role_map.as_deref())?;
+    let matrix = Matrix { include: chunk_entries(resolution.matrix.include.clone(), |entry| roles.of(entry)) };
+    let affected: Vec<&str> = resolution.affected.iter().map(|stack| stack.key.as_str()).collect();
+    outputs::write(
+        &job.env,
+        &[
+            ("run-id", resolution.run_id.as_ref().map(ToString::to_string).unwrap_or_default()),
+            ("matrix", json(serde_json::to_string(&matrix))),
+            ("waves", json(serde_json::to_string(&resolution.waves))),
+            ("affected", json(serde_json::to_string(&affected))),
+            ("count", affected.len().to_string()),
+            ("unconfirmed", resolution.unconfirmed.to_string()),
+        ],
+    )?;
+    outputs::summarise(&job.env, &markdown(resolution));
+    Ok(())
+}
+
+/// The workflow's map of roles (spec 13 §6).
+struct Roles(BTreeMap<String, String>);
+
+impl Roles {
+    fn parse(map: Option<&str>) -> Result<Self, Stop> {
+        match map.map(str::trim).filter(|map| !map.is_empty()) {
+            None => Ok(Self(BTreeMap::new())),
+            Some(map) => serde_json::from_str(map)
+                .map(Self)
+                .map_err(|error| Stop::failed(format!("--role-map is no JSON object of texts: {error}"))),
+        }
+    }
+
+    /// Exact key, instance, longest path prefix, environment; empty when nothing matches.
+    fn of(&self, entry: &MatrixEntry) -> String {
+        let exact = self.0.get(&entry.key);
+        let instance = || self.0.get(&format!(":{}", entry.instance)).filter(|_| !entry.instance.is_empty());
+        let prefix = || {
+            let is_prefix = |name: &str| {
+                let name = normalise_path(name);
+                !name.is_empty() && (entry.stack == name || entry.stack.starts_with(&format!("{name}/")))
+            };
+            let prefixes = self.0.iter().filter(|(name, _)| !name.contains(':') && !name.starts_with('@'));
+            prefixes
+                .filter(|(name, _)| is_prefix(name))
+                .max_by_key(|(name, _)| normalise_path(name).len())
+                .map(|(_, role)| role)
+        };
+        let environment = || self.0.get(&format!("@{}", entry.environment));
+        exact.or_else(instance).or_else(prefix).or_else(environment).cloned().unwrap_or_default()
+    }
+}
+
+fn markdown(resolution: &Resolution) -> String {
+    let line = "writing to a string cannot fail";
+    let mut text = String::from("### Affected stacks\n\n");
+    for cycle in &resolution.cycles {
+        writeln!(text, "**Cycle**: {}\n", escape::code(&cycle.join(" -> "))).expect(line);
+    }
+    if resolution.affected.is_empty() {
+        text.push_str("None.\n\n");
+    } else {
+        text.push_str("| Wave | Stack | Reasons | Environment |\n| --- | --- | --- | --- |\n");
+    }
+    for stack in &resolution.affected {
+        let reasons: Vec<&str> = stack.reasons.iter().map(|reason| reason.as_str()).collect();
+        let (key, environment) = (escape::cell(&stack.key), escape::cell(&stack.environment));
+        writeln!(text, "| {} | {key} | {} | {environment} |", stack.wave, reasons.join(", ")).expect(line);
+    }
+    text.push('\n');
+    for warning in &resolution.warnings {
+        writeln!(text, "- {}", escape::text(&warning.to_string())).expect(line);
+    }
+    text
+}
