@@ -241,7 +241,8 @@ pub trait Store: Send + Sync {
     async fn save_installation(&self, installation: &Installation) -> Result<()>;
     /// Forgets it with everything under it.
     async fn delete_installation(&self, id: i64) -> Result<()>;
-    /// Inserts or updates name, branch, visibility and installation; configuration and graph stay.
+    /// Inserts or updates name, branch, visibility and installation; configuration and graph stay. A name that another
+    /// repository has is a conflict.
     async fn save_repo(&self, repo: &Repo) -> Result<()>;
     async fn save_config(
         &self,
@@ -259,16 +260,20 @@ pub trait Store: Send + Sync {
     async fn finish_delivery(&self, id: &str, worker: &str, outcome: &Outcome, now: Millis) -> Result<()>;
 
     // -- outbox -----------------------------------------------------------------------------------
+    /// A key that waits already takes the newest payload and the earlier time; a dead one lives again.
     async fn add_job(&self, job: &NewJob) -> Result<()>;
     async fn claim_job(&self, worker: &str, now: Millis, lease_ms: Millis) -> Result<Option<Job>>;
-    /// `Done` of a keyed job that was asked for again meanwhile makes it due again at once.
+    /// `Done` or `Dead` of a keyed job that was asked for again meanwhile makes it due again at once. A caller whose lease went
+    /// to somebody else changes nothing.
     async fn finish_job(&self, job: &Job, worker: &str, outcome: &Outcome, now: Millis) -> Result<()>;
-    /// The earliest time at which a delivery or job becomes due, `None` when nothing waits.
+    /// The earliest time at which a delivery or job becomes due, `None` when nothing waits. A claimed one is due when its lease
+    /// ends.
     async fn next_due(&self) -> Result<Option<Millis>>;
 
     // -- small things -----------------------------------------------------------------------------
     /// True once for each token id; false ever after, until it expires.
     async fn use_token_id(&self, jti: &str, expires_at: Millis, now: Millis) -> Result<bool>;
+    /// A revocation stays and the newest use counts, whatever the caller had read. A hash of another key is a conflict.
     async fn save_api_key(&self, key: &ApiKey) -> Result<()>;
     async fn api_key_by_hash(&self, hash: &str) -> Result<Option<ApiKey>>;
     async fn api_keys(&self) -> Result<Vec<ApiKey>>;

@@ -4,7 +4,9 @@
 //! - `scene`, `commit`, `graphs`: what decisions read, and the one write.
 //! - `queue`, `repos`, `small`: the rest of the trait.
 //! - `opening`: what only databases have.
+//! - `alike`: any sequence of calls ends alike on SQLite and in memory.
 
+mod alike;
 mod commit;
 mod graphs;
 mod opening;

@@ -109,7 +109,8 @@ impl Tables {
         }
     }
 
-    /// In the order of the SQL, so that the same commit fails for the same reason.
+    /// In the order of the SQL (checks, then unique indexes, then foreign keys), so that the same commit fails for the same
+    /// reason.
     pub(super) fn write(&mut self, changes: &Changes) -> Result<()> {
         self.write_in_order(changes).map_err(|error| match error {
             StoreError::Conflict(moved) if moved.is_empty() => StoreError::Conflict(runs_of(changes)),
@@ -126,6 +127,7 @@ impl Tables {
         }
         self.update_runs(&changes.runs)?;
         for run in &changes.new_runs {
+            check_apply(run)?;
             if self.runs.contains_key(&run.id) {
                 return Err(taken());
             }
@@ -189,14 +191,7 @@ impl Tables {
     }
 
     fn put_run(&mut self, run: &Run) -> Result<()> {
-        if !self.repos.contains_key(&run.repo_id) {
-            return Err(refused("a run without its repository"));
-        }
-        // I10: nothing scheduled, pushed or re-requested can apply, and every apply has somebody who asked for it.
-        let may_apply = matches!(run.trigger, Trigger::Comment | Trigger::PullRequest | Trigger::Manual);
-        if run.mode == Mode::Apply && (run.requested_by.is_empty() || !may_apply) {
-            return Err(refused("an apply that nobody asked for"));
-        }
+        check_apply(run)?;
         let others = || self.runs.values().filter(|other| other.id != run.id);
         let same_pull = |other: &Run| other.repo_id == run.repo_id && other.pr_number == run.pr_number;
         let replans =
@@ -208,14 +203,14 @@ impl Tables {
         {
             return Err(taken());
         }
+        if !self.repos.contains_key(&run.repo_id) {
+            return Err(refused("a run without its repository"));
+        }
         self.runs.insert(run.id.clone(), Arc::new(run.clone()));
         Ok(())
     }
 
     fn put_dispatch(&mut self, dispatch: &Dispatch) -> Result<()> {
-        if !self.runs.contains_key(&dispatch.run_id) {
-            return Err(refused("a dispatch without its run"));
-        }
         let slot = |one: &Dispatch| (one.run_id.clone(), one.wave, one.environment.clone(), one.mode, one.chunk);
         let collides = self.dispatches.values().filter(|other| other.id != dispatch.id).any(|other| {
             let same_workflow_run =
@@ -224,6 +219,9 @@ impl Tables {
         });
         if collides {
             return Err(taken());
+        }
+        if !self.runs.contains_key(&dispatch.run_id) {
+            return Err(refused("a dispatch without its run"));
         }
         self.dispatches.insert(dispatch.id.clone(), Arc::new(dispatch.clone()));
         Ok(())
@@ -374,6 +372,15 @@ impl Tables {
         });
         before - self.plan_texts.len() - self.drift.len()
     }
+}
+
+/// I10: nothing scheduled, pushed or re-requested can apply, and every apply has somebody who asked for it.
+fn check_apply(run: &Run) -> Result<()> {
+    let may_apply = matches!(run.trigger, Trigger::Comment | Trigger::PullRequest | Trigger::Manual);
+    if run.mode == Mode::Apply && (run.requested_by.is_empty() || !may_apply) {
+        return Err(refused("an apply that nobody asked for"));
+    }
+    Ok(())
 }
 
 fn is_open_apply(run: &Run) -> bool {

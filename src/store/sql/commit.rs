@@ -127,7 +127,9 @@ where
                 "insert into dispatches
                  (id, run_id, wave, environment, mode, chunk, workflow_run_id, dispatched_at, completed_at, body)
                  values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-                 on conflict (id) do update set workflow_run_id = excluded.workflow_run_id,
+                 on conflict (id) do update set run_id = excluded.run_id, wave = excluded.wave,
+                 environment = excluded.environment, mode = excluded.mode, chunk = excluded.chunk,
+                 workflow_run_id = excluded.workflow_run_id,
                  dispatched_at = excluded.dispatched_at, completed_at = excluded.completed_at, body = excluded.body",
             )
             .bind(text(&dispatch.id))

@@ -6,7 +6,7 @@ use stackorder::run::scene::Effects;
 use stackorder::store::{self, Store};
 
 use super::values::*;
-use crate::databases::{postgres_url, sqlite_url};
+use crate::databases::{each_store, postgres_url, sqlite_url};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlite_serves_several_servers() {
@@ -51,6 +51,15 @@ async fn a_database_in_memory_lives_as_long_as_its_store() {
     let store = store::open("sqlite::memory:", 4).await.unwrap();
     with_repos(&store).await;
     assert_eq!(store.repos().await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn every_store_starts_empty() {
+    each_store("every_store_starts_empty", |store| async move {
+        assert!(store.installations().await.unwrap().is_empty());
+        assert!(store.runs_by_status().await.unwrap().is_empty());
+    })
+    .await;
 }
 
 #[tokio::test]
