@@ -32,7 +32,9 @@ enum AdminCommand {
 #[derive(Debug, Subcommand)]
 enum KeysCommand {
     /// Make a key and print it, once.
-    #[command(after_help = "Example:\n  stackorder admin keys create --name bootstrap --scope apply --repo acme/infra --days 7")]
+    #[command(
+        after_help = "Example:\n  stackorder admin keys create --name bootstrap --scope apply --repo acme/infra --days 7"
+    )]
     Create {
         /// Who or what uses it; shown as apikey:<name>.
         #[arg(long)]
@@ -89,8 +91,13 @@ pub(super) async fn run(args: AdminArgs, format: FormatFlag) -> anyhow::Result<(
             };
             store.save_api_key(&key).await?;
             match format {
-                FormatFlag::Text | FormatFlag::Dot => println!("{secret}\n\nThis is shown once. It expires at {}.", rfc3339(now + days * DAY_MS)),
-                FormatFlag::Json => println!("{}", json!({ "name": key.name, "key": secret, "expires_at": rfc3339(now + days * DAY_MS) })),
+                FormatFlag::Text | FormatFlag::Dot => {
+                    println!("{secret}\n\nThis is shown once. It expires at {}.", rfc3339(now + days * DAY_MS))
+                }
+                FormatFlag::Json => println!(
+                    "{}",
+                    json!({ "name": key.name, "key": secret, "expires_at": rfc3339(now + days * DAY_MS) })
+                ),
             }
         }
         KeysCommand::List => list(&store.api_keys().await?, format),

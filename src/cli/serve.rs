@@ -18,7 +18,9 @@ const HEALTH_MAX: Duration = Duration::from_secs(3);
 ///
 /// Settings come from environment variables; `stackorder check-config` lists what is missing or wrong.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  DATABASE_URL=postgres://localhost/stackorder STACKORDER_BASE_URL=https://stackorder.example.com \\\n    GITHUB_APP_ID=… GITHUB_APP_PRIVATE_KEY=… GITHUB_WEBHOOK_SECRET=… stackorder serve\n  DATABASE_URL=sqlite:///var/lib/stackorder.db … stackorder serve")]
+#[command(
+    after_help = "Examples:\n  DATABASE_URL=postgres://localhost/stackorder STACKORDER_BASE_URL=https://stackorder.example.com \\\n    GITHUB_APP_ID=… GITHUB_APP_PRIVATE_KEY=… GITHUB_WEBHOOK_SECRET=… stackorder serve\n  DATABASE_URL=sqlite:///var/lib/stackorder.db … stackorder serve"
+)]
 pub struct ServeArgs {}
 
 /// Ask a running server on this machine whether it answers; exit 0 or 1.
@@ -31,7 +33,9 @@ pub struct CheckConfigArgs {}
 
 /// The process's environment.
 pub fn variables() -> BTreeMap<String, String> {
-    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
 }
 
 /// Serves until interrupted or terminated. A second signal ends the process at once.

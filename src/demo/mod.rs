@@ -1,6 +1,7 @@
 //! `stackorder demo`: everything a team's setup consists of, on one machine and without a network.
 //!
 //! - `laptop`: everything that runs; `control`: the line to its server; `serve`: that server.
+//! - `play`: staying up for a person; `story`: playing the whole life by itself.
 //! - `tool`: which tool the jobs run.
 //! - `s3`: the store that holds the tool's state, reached as a plain HTTP proxy so that no HCL has to change.
 //! - `sample`: the repository and the actions that the demo starts with.
@@ -9,9 +10,11 @@
 
 pub mod control;
 pub mod laptop;
+pub mod play;
 pub mod s3;
 pub mod sample;
 pub mod serve;
 pub mod standin;
+pub mod story;
 pub mod sts;
 pub mod tool;

@@ -20,6 +20,13 @@ pub fn repository_files() -> &'static [File] {
     REPOSITORY
 }
 
+/// A text file of the sample monorepo, as it was shipped.
+pub fn sample_file(path: &str) -> anyhow::Result<String> {
+    let found = REPOSITORY.iter().find(|(name, _, _)| *name == path);
+    let (_, bytes, _) = found.ok_or_else(|| anyhow::anyhow!("the sample has no {path}"))?;
+    Ok(String::from_utf8(bytes.to_vec())?)
+}
+
 /// The repository of the actions, `actions`, sorted by path.
 pub fn actions_files() -> &'static [File] {
     ACTIONS

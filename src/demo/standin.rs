@@ -30,7 +30,7 @@ use self::configuration::{Modules, Sources};
 use self::evaluation::{Machine, Phase, Record, Walk};
 use self::state::{OutputValue, Remote, State, output_json};
 use self::value::Value;
-use crate::clock::{Millis, rfc3339};
+use crate::clock::{Clock as _, Millis, SystemClock, rfc3339};
 
 /// What `version -json` and state files say.
 pub const VERSION: &str = "1.11.4-standin";
@@ -58,6 +58,17 @@ impl Invocation {
 pub fn script(binary: &Path) -> String {
     let quoted = binary.to_string_lossy().replace('\'', "'\\''");
     format!("#!/bin/sh\nexec '{quoted}' demo standin-tool -- \"$@\"\n")
+}
+
+/// Runs the command that this process was started for, on its own standard streams.
+pub fn run_here(arguments: Vec<String>) -> i32 {
+    match Invocation::of_this_process(arguments, SystemClock::default().now()) {
+        Ok(invocation) => run(invocation, std::io::stdout(), std::io::stderr()),
+        Err(error) => {
+            anstream::eprintln!("error: {error}");
+            1
+        }
+    }
 }
 
 /// Runs one command and gives its exit code. Runs on a thread of its own: the caller may be inside a runtime.

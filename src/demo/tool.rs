@@ -7,6 +7,8 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
+use super::standin;
+
 /// The oldest versions whose s3 backend locks with a lock file.
 const OLDEST: (u64, u64) = (1, 10);
 
@@ -56,7 +58,7 @@ impl DemoTool {
     }
 
     fn stand_in() -> Self {
-        Self { choice: ToolChoice::StandIn, version: env!("CARGO_PKG_VERSION").to_owned() }
+        Self { choice: ToolChoice::StandIn, version: standin::VERSION.to_owned() }
     }
 
     fn checked(choice: ToolChoice, version: String) -> anyhow::Result<Self> {
@@ -86,9 +88,8 @@ impl DemoTool {
         if self.choice != ToolChoice::StandIn {
             return Ok(());
         }
-        let script = format!("#!/bin/sh\nexec {} demo standin-tool -- \"$@\"\n", shell_quoted(program));
         let path = bin.join("terraform");
-        std::fs::write(&path, script).with_context(|| format!("cannot write {}", path.display()))?;
+        std::fs::write(&path, standin::script(program)).with_context(|| format!("cannot write {}", path.display()))?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
         Ok(())
     }
@@ -125,8 +126,4 @@ fn version_of(program: &str) -> anyhow::Result<Option<String>> {
         serde_json::from_slice(&output.stdout).with_context(|| format!("{program} version -json printed no JSON"))?;
     let version = json["terraform_version"].as_str().with_context(|| format!("{program} told no version"))?;
     Ok(Some(version.to_owned()))
-}
-
-fn shell_quoted(path: &Path) -> String {
-    format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
 }

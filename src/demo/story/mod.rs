@@ -1,0 +1,185 @@
+//! `stackorder demo --story`: plays the whole life of a change by itself and checks every promise (design §6).
+//!
+//! The story is also the end-to-end test. A step is one async function; it fails at the first broken promise, and a step that
+//! is not built yet is reported as `missing`, never as `ok`.
+//!
+//! - `stage`: what the steps can do and see.
+//! - `steps`: the first life, from installing to a locked pull request; `trouble`: failures, lost messages, drift.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context as _, bail};
+use serde::Serialize;
+
+use super::laptop::{Laptop, LaptopOptions};
+use stage::Stage;
+
+mod stage;
+mod steps;
+mod trouble;
+
+pub struct StoryOptions {
+    pub laptop: LaptopOptions,
+    pub report: Option<PathBuf>,
+}
+
+/// What `--report` writes.
+#[derive(Debug, Serialize)]
+struct Report {
+    steps: Vec<StepReport>,
+    ok: bool,
+    tool: String,
+}
+
+#[derive(Debug, Serialize)]
+struct StepReport {
+    name: &'static str,
+    ok: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    missing: bool,
+    ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
+/// The steps in order, as the report names them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Install,
+    Bootstrap,
+    Documentation,
+    PlanModule,
+    Refused,
+    Apply,
+    Environments,
+    NoopAndMerge,
+    OutputChange,
+    Locked,
+    Failure,
+    Killed,
+    LostWebhooks,
+    ServerDown,
+    Drift,
+}
+
+impl Step {
+    const ALL: [Step; 15] = [
+        Step::Install,
+        Step::Bootstrap,
+        Step::Documentation,
+        Step::PlanModule,
+        Step::Refused,
+        Step::Apply,
+        Step::Environments,
+        Step::NoopAndMerge,
+        Step::OutputChange,
+        Step::Locked,
+        Step::Failure,
+        Step::Killed,
+        Step::LostWebhooks,
+        Step::ServerDown,
+        Step::Drift,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Step::Install => "install and first graph",
+            Step::Bootstrap => "every stack applied once from outside Actions",
+            Step::Documentation => "a documentation-only pull request affects nothing",
+            Step::PlanModule => "a module change plans five stacks in two waves",
+            Step::Refused => "an apply before approval is refused",
+            Step::Apply => "approved, the apply takes its locks and dispatches wave 0",
+            Step::Environments => "production waits for a reviewer while staging proceeds",
+            Step::NoopAndMerge => "empty propagated plans are no-ops, and the merge releases the locks",
+            Step::OutputChange => "a changed output makes its reader wait for a second apply",
+            Step::Locked => "a second pull request on a locked stack is refused",
+            Step::Failure => "a failing apply blocks its dependents and keeps the locks",
+            Step::Killed => "a job killed mid-apply leaves an unknown stack and a way out",
+            Step::LostWebhooks => "with webhooks lost, the run still advances",
+            Step::ServerDown => "plans degrade and applies fail closed while the server is down",
+            Step::Drift => "drift opens one issue and closes it",
+        }
+    }
+
+    async fn play(self, stage: &mut Stage) -> anyhow::Result<Played> {
+        match self {
+            Step::Install => steps::install(stage).await?,
+            Step::Bootstrap => steps::bootstrap(stage).await?,
+            Step::Documentation => steps::documentation(stage).await?,
+            Step::PlanModule => steps::plan_module(stage).await?,
+            Step::Refused => steps::refused(stage).await?,
+            Step::Apply => steps::apply(stage).await?,
+            Step::Environments => steps::environments(stage).await?,
+            Step::NoopAndMerge => steps::noop_and_merge(stage).await?,
+            Step::OutputChange => steps::output_change(stage).await?,
+            Step::Locked => steps::locked(stage).await?,
+            Step::Failure => trouble::failure(stage).await?,
+            Step::Killed => trouble::killed(stage).await?,
+            Step::LostWebhooks => trouble::lost_webhooks(stage).await?,
+            Step::ServerDown => trouble::server_down(stage).await?,
+            Step::Drift => trouble::drift(stage).await?,
+        }
+        Ok(Played::Ok)
+    }
+}
+
+/// How a step went, when no promise broke.
+enum Played {
+    Ok,
+}
+
+/// Plays all steps; the error names the first broken promise.
+pub async fn play(options: StoryOptions) -> anyhow::Result<()> {
+    let tool = options.laptop.tool.to_string();
+    anstream::println!(
+        "Stackorder's story, with {tool}. GitHub is simulated; server, CLI, workflows and state are real.\n"
+    );
+    let laptop = Laptop::start(options.laptop).await?;
+    let mut stage = Stage::new(laptop)?;
+    let mut report = Report { steps: Vec::new(), ok: true, tool };
+    for (number, step) in Step::ALL.into_iter().enumerate() {
+        anstream::println!("{:>2}. {}", number + 1, step.name());
+        let started = Instant::now();
+        let played = step.play(&mut stage).await;
+        let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let entry = match played {
+            Ok(Played::Ok) => {
+                anstream::println!("    ok, {:.1} s", ms as f64 / 1000.0);
+                StepReport { name: step.name(), ok: true, missing: false, ms, error: None }
+            }
+            Err(error) => {
+                anstream::println!("    BROKEN: {error:#}");
+                StepReport { name: step.name(), ok: false, missing: false, ms, error: Some(format!("{error:#}")) }
+            }
+        };
+        let broken = !entry.ok;
+        report.ok &= entry.ok;
+        report.steps.push(entry);
+        if broken {
+            break;
+        }
+    }
+    stage.finish(&mut report.ok);
+    if let Some(path) = &options.report {
+        let text = serde_json::to_string_pretty(&report)?;
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    summary(&report);
+    if report.ok { Ok(()) } else { bail!("the story broke off; the step above says where") }
+}
+
+fn summary(report: &Report) {
+    let total: u64 = report.steps.iter().map(|step| step.ms).sum();
+    let done = report.steps.iter().filter(|step| step.ok).count();
+    anstream::println!(
+        "\n{done} of {} steps kept their promises, in {:.1} s, with {}.",
+        Step::ALL.len(),
+        total as f64 / 1000.0,
+        report.tool
+    );
+}
