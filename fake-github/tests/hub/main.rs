@@ -1,0 +1,11 @@
+//! The fake GitHub seen from outside: over HTTP, through `git`, as a webhook receiver.
+
+mod auth;
+mod faults;
+mod git;
+mod merging;
+mod oidc;
+mod rest;
+mod schema;
+mod webhooks;
+mod world;
