@@ -10,6 +10,7 @@ use crate::actions::model::{Environment, Trigger};
 use crate::git::{Commit, NO_COMMIT, NewCommit, Ref};
 use crate::hub::Hub;
 use crate::state::accounts::Kind;
+use crate::state::apps::Installation;
 use crate::state::repositories::{Protection, Repository, Scoped, StoredEnvironment};
 use crate::state::roles::Role;
 use crate::state::{Effect, State};
@@ -40,8 +41,8 @@ impl From<&str> for Author {
     }
 }
 
-/// Commits of one push that its payload may name.
-const PUSHED_COMMITS_MAX: usize = 2048;
+/// Commits of one push that are looked at.
+const PUSHED_COMMITS_MAX: usize = 100;
 
 impl Hub {
     /// Creates an empty repository under an account, which is made if it does not exist.
@@ -88,6 +89,7 @@ impl Hub {
                 subject_claims: Vec::new(),
             };
             state.repositories.insert(full_name.to_owned(), repository);
+            state.announce_new_repository(full_name);
             Ok(id)
         })
     }
@@ -343,6 +345,16 @@ impl State {
             found.environments.insert(name.to_owned(), stored);
         }
         rules
+    }
+
+    /// An app that is installed on everything of an account hears of each new repository.
+    fn announce_new_repository(&mut self, repo: &str) {
+        let owner = repo.split('/').next().unwrap_or_default().to_owned();
+        let everywhere = |known: &&Installation| known.account == owner && known.repositories.is_none();
+        let installations: Vec<i64> = self.installations.values().filter(everywhere).map(|known| known.id).collect();
+        for id in installations {
+            self.emit_installation_repositories(id, &[repo.to_owned()], &[], &owner);
+        }
     }
 
     /// One suite per app that may write checks, made on every push to a branch.

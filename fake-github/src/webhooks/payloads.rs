@@ -95,8 +95,8 @@ impl State {
         } else {
             format!("{}/{repo}/compare/{}...{}", self.site.web, short(moved.before), short(moved.after))
         };
-        // GitHub lists the oldest first and at most this many.
-        const COMMITS_MAX: usize = 2048;
+        // GitHub lists the oldest first, 2,048 at most; each costs a diff here, so a long history is cut sooner.
+        const COMMITS_MAX: usize = 100;
         let commits: Vec<Value> = moved
             .commits
             .iter()

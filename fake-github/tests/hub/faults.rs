@@ -43,7 +43,8 @@ async fn held_deliveries_arrive_in_the_order_they_are_released_in() {
     assert_eq!((world.received().await.len(), world.hub.faults().held_count()), (before, 2));
     world.hub.release_in_order(|deliveries| deliveries.reverse());
     let received = world.received().await;
-    let texts: Vec<_> = received[before..].iter().map(|delivery| delivery.payload()["comment"]["body"].clone()).collect();
+    let texts: Vec<_> =
+        received[before..].iter().map(|delivery| delivery.payload()["comment"]["body"].clone()).collect();
     assert_eq!(texts, ["second", "first"]);
 }
 

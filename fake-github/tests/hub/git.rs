@@ -47,7 +47,10 @@ async fn a_person_clones_pushes_and_thereby_updates_a_pull_request() {
     let pull = world.hub.issue(REPO, number).unwrap().pull.unwrap();
     assert_eq!((pull.head_sha.as_str(), pull.commits, pull.changed_files), (head.as_str(), 2, 2));
     let names = world.received_names().await;
-    assert_eq!(names.iter().rev().take(3).rev().collect::<Vec<_>>(), ["push", "check_suite.requested", "pull_request.synchronize"]);
+    assert_eq!(
+        names.iter().rev().take(3).rev().collect::<Vec<_>>(),
+        ["push", "check_suite.requested", "pull_request.synchronize"]
+    );
 
     git(&work, &["fetch", "--quiet", "origin", &format!("refs/pull/{number}/merge")]).unwrap();
     let merge = git(&work, &["rev-parse", "FETCH_HEAD"]).unwrap();

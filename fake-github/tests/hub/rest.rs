@@ -206,7 +206,10 @@ async fn checks_match_github_s_schemas_and_keep_its_limits() {
     let updated = world.call("PATCH", &own, &token, Some(done)).await;
     assert_eq!(updated.status, 200, "{}", updated.text);
     assert_answer("PATCH /repos/{owner}/{repo}/check-runs/{check_run_id}", 200, &updated.body);
-    assert_eq!((updated.body["status"].as_str(), updated.body["conclusion"].as_str()), (Some("completed"), Some("success")));
+    assert_eq!(
+        (updated.body["status"].as_str(), updated.body["conclusion"].as_str()),
+        (Some("completed"), Some("success"))
+    );
     for field in ["summary", "text"] {
         let mut output = json!({"title": "t", "summary": "s"});
         output[field] = json!("x".repeat(65_536));
@@ -219,7 +222,10 @@ async fn checks_match_github_s_schemas_and_keep_its_limits() {
         ("/repos/{owner}/{repo}/check-runs/{check_run_id}", own.clone()),
         ("/repos/{owner}/{repo}/check-runs/{check_run_id}/annotations", format!("{own}/annotations")),
         ("/repos/{owner}/{repo}/check-suites/{check_suite_id}", format!("/repos/{REPO}/check-suites/{suite}")),
-        ("/repos/{owner}/{repo}/commits/{ref}/check-runs", format!("/repos/{REPO}/commits/{head}/check-runs?check_name=plan")),
+        (
+            "/repos/{owner}/{repo}/commits/{ref}/check-runs",
+            format!("/repos/{REPO}/commits/{head}/check-runs?check_name=plan"),
+        ),
         ("/repos/{owner}/{repo}/commits/{ref}/check-suites", format!("/repos/{REPO}/commits/topic/check-suites")),
     ];
     assert_reads(&world, &token, &cases).await;

@@ -57,6 +57,11 @@ pub fn assert_payload(event: &str, payload: &Value) {
     let Some(name) = SCHEMAS.webhooks["x-events"].get(&key).and_then(Value::as_str) else {
         panic!("no schema of {key}");
     };
-    let found = errors(&format!("{WEBHOOKS}#/$defs/{}", escape(name)), payload);
+    let mut payload = payload.clone();
+    // The schema lists the events of an app from before this one existed.
+    if let Some(events) = payload.pointer_mut("/check_suite/app/events").and_then(Value::as_array_mut) {
+        events.retain(|event| event != "deployment_protection_rule");
+    }
+    let found = errors(&format!("{WEBHOOKS}#/$defs/{}", escape(name)), &payload);
     assert!(found.is_empty(), "{key}:\n{}\n{payload:#}", found.join("\n"));
 }

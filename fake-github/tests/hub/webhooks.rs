@@ -108,7 +108,10 @@ async fn a_failed_delivery_stays_in_the_log_and_is_sent_again_only_when_asked() 
 
     let list = world.call("GET", "/app/hook/deliveries?per_page=1", &world.app_token(), None).await;
     assert_answer("GET /app/hook/deliveries", 200, &list.body);
-    assert_eq!((list.body[0]["status_code"].as_i64(), list.body[0]["guid"].as_str()), (Some(500), Some(failed.header("x-github-delivery"))));
+    assert_eq!(
+        (list.body[0]["status_code"].as_i64(), list.body[0]["guid"].as_str()),
+        (Some(500), Some(failed.header("x-github-delivery")))
+    );
     let path = format!("/app/hook/deliveries/{}", list.body[0]["id"]);
     let one = world.call("GET", &path, &world.app_token(), None).await;
     assert_answer("GET /app/hook/deliveries/{delivery_id}", 200, &one.body);
