@@ -217,4 +217,18 @@ mod tests {
         assert_eq!(held.await.unwrap().0, Verdict::Rejected("no".to_owned()));
         assert!(gates.hold(1, 10, "mona", &environment(&[], 0), 0).is_none());
     }
+
+    #[tokio::test]
+    async fn the_apps_own_rule_is_asked_besides_the_reviewers() {
+        let gates = Gates::new(Busy::new());
+        let mut guarded = environment(&["octocat"], 0);
+        guarded.protection_rule_app = true;
+        let held = gates.hold(1, 10, "mona", &guarded, 0).unwrap();
+        assert!(!gates.answer_rule(1, "staging", true, "", 0));
+        assert!(gates.answer_rule(1, "production", true, "", 0));
+        assert!(!gates.answer_rule(1, "production", true, "", 0));
+        assert_eq!(gates.pending(1).len(), 1);
+        gates.review(1, &names(&["production"]), true, "octocat", "", 0);
+        assert_eq!(held.await.unwrap().0, Verdict::Open);
+    }
 }

@@ -1,12 +1,14 @@
 //! The runner of one job: directories, environment, steps in order, outputs, clean-up.
 //!
-//! - `steps`: conditions, run steps, composite actions.
-//! - `files`: the file protocol's files.
+//! - `steps`: conditions and outcomes; `script`, `uses`: the two kinds of step.
+//! - `environment`: variables of every step; `files`: the files steps write; `log`: what is kept of their output.
 
 mod environment;
 mod files;
 mod log;
+mod script;
 mod steps;
+mod uses;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use github_actions_models::workflow::Job as ModelJob;
 use serde_json::{Value, json};
 
+use super::concurrency::{Entered, enter_group};
 use super::expression::Contexts;
 use super::expression::coerce::{is_truthy, to_text};
 use super::gates::Verdict;
@@ -13,7 +14,7 @@ use super::host::JobChange;
 use super::job;
 use super::model::{Conclusion, Job, Status};
 use super::permissions::read_only;
-use super::run::{Attempt, Entered, Frame, JobResult, SecretSource, enter_group};
+use super::run::{Attempt, Frame, JobResult, SecretSource};
 use super::signals::{Stop, Working};
 use super::state::FinishedLeg;
 use super::tree::job_permissions;
@@ -154,8 +155,10 @@ pub(super) async fn run(mut plan: Plan, working: Working) -> (LegEnd, Working) {
             return (finish(&plan, job_id, Conclusion::Cancelled, BTreeMap::new(), false), working);
         }
     };
-    let stopped_before = plan.stop.is_set() && !runs_although_stopped(&plan);
-    if plan.stop.is_set() && !stopped_before {
+    // A failed sibling stops a leg whatever its `if` says; a cancelled run does not.
+    let runs_anyway = plan.frame.stop.is_set() && runs_although_stopped(&plan);
+    let stopped_before = plan.stop.is_set() && !runs_anyway;
+    if runs_anyway {
         // Its `if` wants it to run after a cancel: for its own steps nothing is cancelled.
         plan.stop = Stop::new();
     }
@@ -180,7 +183,7 @@ fn prepared(plan: &Plan) -> Result<(String, Option<String>, Contexts), String> {
 
 fn runs_although_stopped(plan: &Plan) -> bool {
     let condition = plan.raw()["if"].as_str().unwrap_or_default();
-    condition.contains("always()") || condition.contains("cancelled()")
+    condition.contains("always()") || (condition.contains("cancelled()") && !condition.contains("!cancelled()"))
 }
 
 async fn wait_at_gate(

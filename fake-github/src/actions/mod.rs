@@ -5,14 +5,17 @@
 //! - `workflow`, `tree`: files read, checked and refused where the engine cannot do what they ask; `triggers`: which
 //!   events start them; `permissions`, `matrix`: two parts of a job that are pure rules.
 //! - `expression`: what `${{ … }}` is worth; `glob`: filters and file patterns.
-//! - `start`, `run`, `leg`, `job`: from an event to an attempt, its jobs, one job, the steps on its runner.
-//! - `gates`, `groups`: what holds a job or a run: environments and concurrency groups.
+//! - `start`, `run`, `leg`, `job`: from an event to an attempt, its jobs, one job, the steps on its runner; `call`: jobs
+//!   that call a workflow.
+//! - `gates`, `groups`, `concurrency`: what holds a job or a run: environments, concurrency groups and the way into them.
 //! - `state`, `signals`: what the engine remembers, and how its tasks tell each other to stop or to wait.
 //! - `process`, `commands`: process groups, and what their output and files mean; `builtin`: stand-ins for actions that
 //!   are JavaScript; `zip`: the archives of artifacts.
 
 mod builtin;
+mod call;
 mod commands;
+mod concurrency;
 pub mod engine;
 pub mod expression;
 mod gates;

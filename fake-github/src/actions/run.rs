@@ -8,13 +8,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use github_actions_models::workflow::Job as ModelJob;
-use github_actions_models::workflow::job::Secrets;
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
-use super::expression::coerce::{is_truthy, to_number, to_text};
+use super::call;
+use super::concurrency::{Entered, enter_group};
+use super::expression::coerce::{is_truthy, to_number};
 use super::expression::{Contexts, StatusFacts};
-use super::groups::Entry;
 use super::host::RunChange;
 use super::leg::{self, LegEnd};
 use super::matrix;
@@ -22,8 +22,8 @@ use super::model::{Conclusion, Status, WorkflowRun};
 use super::permissions::Permissions;
 use super::signals::{Stop, Working};
 use super::state::{FinishedLeg, Inner};
-use super::tree::{Node, job_permissions};
-use super::workflow::{call_of, condition, needs};
+use super::tree::Node;
+use super::workflow::{condition, needs};
 
 /// What all jobs of an attempt share.
 pub(super) struct Attempt {
@@ -71,7 +71,7 @@ pub(super) struct JobResult {
     pub(super) ran: bool,
 }
 
-type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub(super) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Runs an attempt to its end.
 pub(super) async fn drive(attempt: Arc<Attempt>, node: Arc<Node>, working: Working) {
@@ -104,7 +104,7 @@ pub(super) async fn drive(attempt: Arc<Attempt>, node: Arc<Node>, working: Worki
 }
 
 /// Runs all jobs of one workflow; how each ended.
-fn drive_frame(
+pub(super) fn drive_frame(
     attempt: Arc<Attempt>,
     frame: Arc<Frame>,
     working: Working,
@@ -348,7 +348,7 @@ impl Scene {
         };
         match self.frame.node.calls.get(&self.id) {
             None => Box::pin(leg::run(plan, working)),
-            Some(callee) => Box::pin(call(plan, Arc::clone(callee), working)),
+            Some(callee) => Box::pin(call::run(plan, Arc::clone(callee), working)),
         }
     }
 }
@@ -360,170 +360,8 @@ struct Strategy {
     max_parallel: usize,
 }
 
-/// A job that calls a workflow.
-async fn call(plan: leg::Plan, callee: Arc<Node>, working: Working) -> (LegEnd, Working) {
-    let attempt = Arc::clone(&plan.attempt);
-    let contexts = plan.contexts(None);
-    let frame = match callee_frame(&plan, &contexts, callee) {
-        Ok(frame) => frame,
-        Err(message) => {
-            return (leg::record_failed(&attempt, &plan.frame, &plan.id, &message).into(), working);
-        }
-    };
-    let settings = plan.frame.node.file.job_raw(&plan.id)["concurrency"].clone();
-    let entered = enter_group(&attempt, &plan.frame, &settings, &contexts, &frame.stop, None, working).await;
-    let (_permit, group, working) = match entered {
-        Entered::In { permit, group, working } => (permit, group, working),
-        Entered::Refused { message, working } => {
-            return (leg::record_failed(&attempt, &plan.frame, &plan.id, &message).into(), working);
-        }
-    };
-    let frame = match group {
-        None => frame,
-        Some(group) => frame.holding(group),
-    };
-    let frame = Arc::new(frame);
-    let (jobs, working) = drive_frame(Arc::clone(&attempt), Arc::clone(&frame), working).await;
-    let result = combined(jobs.values().map(|job| job.result.as_str())).to_owned();
-    let ran = jobs.values().any(|job| job.ran);
-    let outputs = match workflow_outputs(&attempt, &frame, &jobs) {
-        Ok(outputs) => outputs,
-        Err(message) => return (leg::record_failed(&attempt, &plan.frame, &plan.id, &message).into(), working),
-    };
-    (LegEnd { result, outputs, ran }, working)
-}
-
-fn callee_frame(plan: &leg::Plan, contexts: &Contexts, callee: Arc<Node>) -> Result<Frame, String> {
-    let name = plan.display_name(contexts)?;
-    let file = &plan.frame.node.file;
-    let given = contexts.resolve(&file.job_raw(&plan.id)["with"]).map_err(|e| e.to_string())?;
-    let inputs = call_inputs(&callee.file.events()["workflow_call"]["inputs"], &given)?;
-    let job = call_of(&file.model.jobs[&plan.id]);
-    let secrets = match job.and_then(|job| job.secrets.as_ref()) {
-        None => SecretSource::Passed(BTreeMap::new()),
-        Some(Secrets::Inherit) => plan.frame.secrets.clone(),
-        Some(Secrets::Env(pairs)) => {
-            let mut contexts = contexts.clone();
-            contexts.set("secrets", json!(plan.secrets(None)));
-            let passed =
-                pairs.iter().map(|(k, v)| Ok((k.clone(), contexts.text(&v.to_string()).map_err(|e| e.to_string())?)));
-            SecretSource::Passed(passed.collect::<Result<_, String>>()?)
-        }
-    };
-    Ok(Frame {
-        node: callee,
-        name_prefix: format!("{}{name} / ", plan.frame.name_prefix),
-        key: format!("{}/", plan.key),
-        inputs,
-        secrets,
-        granted: Some(job_permissions(file, &plan.id, plan.frame.granted.as_ref())?),
-        stop: plan.stop.child(),
-        held_groups: plan.frame.held_groups.clone(),
-    })
-}
-
-/// The `inputs` of a called workflow: given, else default, else empty; of the declared type.
-fn call_inputs(declared: &Value, given: &Value) -> Result<Value, String> {
-    let mut inputs = Map::new();
-    for (name, input) in declared.as_object().into_iter().flatten() {
-        let found = given.as_object().into_iter().flatten().find(|(key, _)| key.eq_ignore_ascii_case(name));
-        let kind = input["type"].as_str().unwrap_or("string");
-        let value = found.map(|(_, value)| value).or_else(|| input.get("default"));
-        let value = match (kind, value) {
-            ("boolean", None | Some(Value::Null)) => Value::Bool(false),
-            ("boolean", Some(Value::Bool(b))) => Value::Bool(*b),
-            ("boolean", Some(Value::String(text))) if text == "true" || text == "false" => Value::Bool(text == "true"),
-            ("number", None | Some(Value::Null)) => json!(0),
-            ("number", Some(value)) if !to_number(value).is_nan() => {
-                super::expression::coerce::number(to_number(value))
-            }
-            ("string", None) => Value::String(String::new()),
-            ("string", Some(value)) => Value::String(to_text(value)),
-            (kind, Some(value)) => {
-                return Err(format!("Invalid value for input '{name}': '{}' is no {kind}", to_text(value)));
-            }
-            (kind, None) => return Err(format!("Input '{name}' has the unknown type '{kind}'")),
-        };
-        inputs.insert(name.clone(), value);
-    }
-    Ok(Value::Object(inputs))
-}
-
-fn workflow_outputs(
-    attempt: &Attempt,
-    frame: &Frame,
-    jobs: &BTreeMap<String, JobResult>,
-) -> Result<BTreeMap<String, String>, String> {
-    let mut contexts = frame.contexts(attempt);
-    let shown = jobs.iter().map(|(id, job)| (id.clone(), json!({"result": job.result, "outputs": job.outputs})));
-    contexts.set("jobs", Value::Object(shown.collect()));
-    let declared = &frame.node.file.events()["workflow_call"]["outputs"];
-    let output = |(name, output): (&String, &Value)| {
-        let template = output["value"].as_str().unwrap_or_default();
-        Ok((name.clone(), contexts.text(template).map_err(|e| e.to_string())?))
-    };
-    declared.as_object().into_iter().flatten().map(output).collect()
-}
-
-/// The way into a concurrency group.
-pub(super) enum Entered {
-    In { permit: Option<super::groups::Permit>, group: Option<String>, working: Working },
-    Refused { message: String, working: Working },
-}
-
-/// Waits for the group that `concurrency` names, if it names one. A wait that a stop ends goes in without a permit:
-/// what follows sees the stop itself. The run, or the one job, shows as pending meanwhile.
-pub(super) async fn enter_group(
-    attempt: &Attempt,
-    frame: &Frame,
-    settings: &Value,
-    contexts: &Contexts,
-    stop: &Stop,
-    job_id: Option<i64>,
-    working: Working,
-) -> Entered {
-    let resolved = match contexts.resolve(settings) {
-        Ok(resolved) => resolved,
-        Err(error) => return Entered::Refused { message: error.to_string(), working },
-    };
-    let (name, cancel_in_progress) = match &resolved {
-        Value::Null => return Entered::In { permit: None, group: None, working },
-        Value::Object(members) => (
-            members.get("group").map(to_text).unwrap_or_default(),
-            members.get("cancel-in-progress").is_some_and(|v| is_truthy(v) && to_text(v) != "false"),
-        ),
-        name => (to_text(name), false),
-    };
-    if frame.held_groups.iter().any(|held| held.eq_ignore_ascii_case(&name)) {
-        let message = format!("Canceling since a deadlock for concurrency group '{name}' was detected");
-        return Entered::Refused { message, working };
-    }
-    let engine = &attempt.engine;
-    match engine.groups.enter(&attempt.run.repo, &name, stop, cancel_in_progress) {
-        Entry::Running(permit) => Entered::In { permit: Some(permit), group: Some(name), working },
-        Entry::Pending(receiver) => {
-            match job_id {
-                Some(id) => engine.change_job(id, super::host::JobChange::Progress, |job| job.status = Status::Pending),
-                None => engine.change_run(attempt.run.id, None, |run| run.status = Status::Pending),
-            }
-            drop(working);
-            let (permit, working) = tokio::select! {
-                biased;
-                handed = receiver => handed.unwrap_or_else(|_| (None, engine.busy.begin())),
-                () = stop.wait() => (None, engine.busy.begin()),
-            };
-            match job_id {
-                Some(id) => engine.change_job(id, super::host::JobChange::Progress, |job| job.status = Status::Queued),
-                None => engine.change_run(attempt.run.id, None, |run| run.status = Status::Queued),
-            }
-            let group = permit.is_some().then_some(name);
-            Entered::In { permit, group, working }
-        }
-    }
-}
-
 /// One result for many.
-fn combined<'a>(results: impl Iterator<Item = &'a str>) -> &'static str {
+pub(super) fn combined<'a>(results: impl Iterator<Item = &'a str>) -> &'static str {
     let results: Vec<&str> = results.collect();
     let any = |result: &str| results.contains(&result);
     if any("failure") {
@@ -547,7 +385,7 @@ impl Frame {
         contexts
     }
 
-    fn holding(&self, group: String) -> Self {
+    pub(super) fn holding(&self, group: String) -> Self {
         let mut held_groups = self.held_groups.clone();
         held_groups.push(group);
         Self {

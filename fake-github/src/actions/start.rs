@@ -83,17 +83,15 @@ pub(super) fn dispatched(engine: &Arc<Inner>, trigger: &Trigger) -> Result<Ready
 /// The next attempt of a completed run.
 pub(super) fn again(engine: &Arc<Inner>, run_id: i64, failed_only: bool, actor: &str) -> Result<Ready, String> {
     let (mut run, finished) = {
-        let mut state = engine.state();
-        let record = state.runs.get_mut(&run_id).ok_or("Not Found")?;
+        let state = engine.state();
+        let record = state.runs.get(&run_id).ok_or("Not Found")?;
         if record.run.status != Status::Completed {
             return Err("This workflow is already running".to_owned());
         }
         if record.run.attempt > RERUNS_MAX {
             return Err(format!("This workflow run cannot be retried more than {RERUNS_MAX} times"));
         }
-        let finished = std::mem::take(&mut record.finished);
-        record.past.push(record.run.clone());
-        (record.run.clone(), finished)
+        (record.run.clone(), record.finished.clone())
     };
     run.attempt += 1;
     run.triggering_actor = actor.to_owned();
@@ -121,7 +119,11 @@ pub(super) fn launch(engine: &Arc<Inner>, ready: Ready) -> i64 {
     let startup_error = node.as_ref().err().cloned();
     {
         let mut state = engine.state();
-        let past = state.runs.remove(&id).map(|record| record.past).unwrap_or_default();
+        let mut past = Vec::new();
+        if let Some(before) = state.runs.remove(&id) {
+            past = before.past;
+            past.push(before.run);
+        }
         state.runs.insert(
             id,
             RunRecord {

@@ -275,3 +275,52 @@ async fn shutting_down_ends_every_process_and_says_nothing_more() {
     world.assert_gone("pid");
     assert_eq!(world.host.facts.lock().unwrap().told.len(), told);
 }
+
+#[tokio::test]
+async fn jobs_of_one_group_run_one_after_another_and_the_newest_waits() {
+    let world = World::with_options(
+        &[(
+            ".github/workflows/w.yml",
+            "on: push\njobs:\n  job:\n    runs-on: x\n    concurrency: one\n    steps:\n      \
+             - run: test $GITHUB_RUN_NUMBER != 1 || { echo > $SIGNALS/ready; cat $SIGNALS/go; }\n",
+        )],
+        |options| {
+            let go = std::path::Path::new(&options.env["SIGNALS"]).join("go");
+            assert!(std::process::Command::new("mkfifo").arg(go).status().unwrap().success());
+        },
+    );
+    let first = world.push()[0];
+    world.ready().await;
+    let (second, third) = (world.push()[0], world.push()[0]);
+    world
+        .until(|| {
+            let mut others = [world.jobs(second), world.jobs(third)];
+            others.sort();
+            others == ["job cancelled", "job pending"]
+        })
+        .await;
+    let go = world.directory.path().join("go");
+    tokio::task::spawn_blocking(move || std::fs::write(go, "go\n").unwrap()).await.unwrap();
+    world.engine.idle().await;
+    assert_eq!(world.jobs(first), "job success");
+    // Of the two that came while it ran, the later replaced the earlier.
+    let mut others = [world.jobs(second), world.jobs(third)];
+    others.sort();
+    assert_eq!(others, ["job cancelled", "job success"]);
+}
+
+#[tokio::test]
+async fn a_waiting_run_shows_who_may_open_it_after_a_re_run_too() {
+    let world = on_push("jobs:\n  deploy: {runs-on: x, environment: production, steps: [{run: 'true'}]}\n");
+    guarded(&world, 0, &["octocat"]);
+    let run = world.pushed().await;
+    assert!(world.engine.rerun(run, false, "mona").unwrap_err().contains("already running"));
+    world.engine.review(run, &["production".to_owned()], true, "octocat", "");
+    world.engine.idle().await;
+    assert_eq!(world.jobs(run), "deploy success");
+    world.engine.rerun(run, false, "mona").unwrap();
+    world.engine.idle().await;
+    assert_eq!(world.jobs(run), "deploy waiting");
+    assert_eq!(world.engine.pending(run)[0].reviewers, ["octocat"]);
+    assert_eq!(world.engine.jobs(run).len(), 2);
+}

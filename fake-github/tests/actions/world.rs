@@ -31,6 +31,8 @@ pub struct FakeHost {
     next: AtomicI64,
     pub now: AtomicI64,
     pub facts: Mutex<Facts>,
+    /// Counts everything the engine told.
+    changes: tokio::sync::watch::Sender<u64>,
 }
 
 impl FakeHost {
@@ -124,6 +126,7 @@ impl Host for FakeHost {
     }
 
     fn job_changed(&self, _run: &WorkflowRun, job: &Job, change: JobChange) {
+        self.changes.send_modify(|count| *count += 1);
         if change != JobChange::Progress {
             self.facts.lock().unwrap().told.push(format!("{} {change:?}", job.name));
         }
@@ -150,6 +153,7 @@ impl World {
             next: AtomicI64::new(100),
             now: AtomicI64::new(NOON),
             facts: Mutex::default(),
+            changes: tokio::sync::watch::Sender::new(0),
         });
         let short = Duration::from_millis(150);
         let mut options = RunnerOptions {
@@ -221,13 +225,14 @@ impl World {
 
     pub fn pull_request(&self, from_fork: bool) -> Vec<i64> {
         self.point("acme/infra", "refs/pull/7/merge");
+        let head_repo = if from_fork { "hubot/infra" } else { "acme/infra" };
         let sha = self.host.resolve_ref("acme/infra", "main").unwrap();
         self.engine.start(Trigger::PullRequest {
             repo: "acme/infra".to_owned(),
             number: 7,
             action: "opened".to_owned(),
             payload: json!({"number": 7, "pull_request": {"title": "Add a vpc", "base": {"ref": "main"},
-                            "head": {"ref": "topic", "sha": sha}}}),
+                            "head": {"ref": "topic", "sha": sha, "repo": {"full_name": head_repo}}}}),
             head_branch: "topic".to_owned(),
             head_sha: sha.clone(),
             merge_sha: sha,
@@ -286,6 +291,13 @@ impl World {
         let state = Command::new("ps").args(["-o", "stat=", "-p", pid.trim()]).output().unwrap();
         let state = String::from_utf8(state.stdout).unwrap();
         assert!(state.trim().is_empty() || state.starts_with('Z'), "process {pid} is {state}");
+    }
+
+    /// Waits for a state, looked at after every change the engine tells.
+    pub async fn until(&self, mut reached: impl FnMut() -> bool) {
+        let mut changes = self.host.changes.subscribe();
+        let waiting = changes.wait_for(|_| reached());
+        tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("the state was never reached").unwrap();
     }
 
     /// Waits until a step writes into `$SIGNALS/ready`, a pipe that is there from the start.

@@ -1,25 +1,18 @@
-//! Steps in order: conditions, `run` under a shell, composite actions, stand-ins.
+//! Steps in order: conditions, outcomes, what each may take.
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::environment::of_github;
-use super::files::{StepFiles, Written};
-use super::{Log, Runner};
-use crate::actions::builtin;
-use crate::actions::commands;
+use super::Runner;
 use crate::actions::expression::Contexts;
 use crate::actions::expression::coerce::{is_truthy, to_text};
 use crate::actions::model::{Conclusion, Status};
-use crate::actions::process::{self, Ended};
 use crate::actions::signals::Stop;
-use crate::actions::tree::{ACTION_DEPTH_MAX, find_action, unsupported_shell};
-use crate::actions::workflow::{ActionFile, Pairs, Source, StepBody, StepSpec};
+use crate::actions::workflow::{Pairs, Source, StepBody, StepSpec};
 
 /// After a cancel, steps that still run get this long; GitHub then stops hard.
 const AFTER_CANCEL_MINUTES: f64 = 5.0;
@@ -34,11 +27,11 @@ pub(super) struct Scope {
     /// `github.action_path` and its like.
     pub(super) github: Map<String, Value>,
     pub(super) failed: bool,
-    source: Option<Source>,
+    pub(super) source: Option<Source>,
     /// What is left of the using step's time.
-    timeout: Option<Duration>,
+    pub(super) timeout: Option<Duration>,
     /// Was already stopped when the using step began, so a stop is not news to its steps.
-    stop: Option<Stop>,
+    pub(super) stop: Option<Stop>,
 }
 
 impl Scope {
@@ -57,9 +50,9 @@ impl Scope {
 }
 
 /// How one step ended.
-struct StepEnd {
-    outcome: Conclusion,
-    outputs: BTreeMap<String, String>,
+pub(super) struct StepEnd {
+    pub(super) outcome: Conclusion,
+    pub(super) outputs: BTreeMap<String, String>,
 }
 
 impl StepEnd {
@@ -69,12 +62,12 @@ impl StepEnd {
 }
 
 /// A step with everything evaluated but its body.
-struct Ready<'s> {
-    spec: &'s StepSpec,
-    contexts: Contexts,
-    env: BTreeMap<String, String>,
-    timeout: Option<Duration>,
-    stop: Stop,
+pub(super) struct Ready<'s> {
+    pub(super) spec: &'s StepSpec,
+    pub(super) contexts: Contexts,
+    pub(super) env: BTreeMap<String, String>,
+    pub(super) timeout: Option<Duration>,
+    pub(super) stop: Stop,
 }
 
 type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
@@ -179,267 +172,6 @@ impl Runner<'_> {
         (end, forgiven)
     }
 
-    async fn run_script(
-        &mut self,
-        ready: &Ready<'_>,
-        scope: &Scope,
-        script: &str,
-        shell: Option<&str>,
-        directory: Option<&str>,
-    ) -> Result<StepEnd, String> {
-        let text = |template: &str| ready.contexts.text(template).map_err(|e| e.to_string());
-        let defaults = if scope.inputs.is_some() { (None, None) } else { self.run_defaults(&ready.contexts)? };
-        let script = text(script)?;
-        let shell = shell.map(text).transpose()?.or(defaults.0);
-        if let Some(odd) = unsupported_shell(shell.as_deref()) {
-            return Err(format!("shell `{odd}` is not supported by this engine"));
-        }
-        let directory = directory.map(text).transpose()?.or(defaults.1).unwrap_or_default();
-        let directory = self.workspace.join(directory);
-        let file = self.temp.join(format!("{}.sh", uuid::Uuid::new_v4()));
-        super::write_file(&file, script.as_bytes())?;
-        let command = shell_command(shell.as_deref(), &file);
-
-        self.log.line(&format!("##[group]Run {}", script.trim().lines().next().unwrap_or_default()));
-        script.trim_end().lines().for_each(|line| self.log.line(line));
-        self.log.line(&format!("shell: {}", command.join(" ")));
-        if !ready.env.is_empty() {
-            self.log.line("env:");
-            ready.env.iter().for_each(|(name, value)| self.log.line(&format!("  {name}: {value}")));
-        }
-        self.log.line("##[endgroup]");
-
-        let files = StepFiles::create(&self.temp)?;
-        let mut env = self.step_env(scope, &ready.env);
-        env.extend(files.variables());
-        let (ended, mut outputs) = self.spawn(&command, &env, &directory, ready).await?;
-        // It may already be gone with the temporary directory.
-        let _ = std::fs::remove_file(&file);
-        let written = files.collect();
-        let outcome = self.outcome(ended);
-        match written {
-            Ok(written) => {
-                outputs.extend(self.take(written));
-                Ok(StepEnd { outcome, outputs })
-            }
-            Err(message) => {
-                self.log.error(&message);
-                Ok(StepEnd { outcome: Conclusion::Failure, outputs })
-            }
-        }
-    }
-
-    async fn spawn(
-        &mut self,
-        command: &[String],
-        env: &BTreeMap<String, String>,
-        directory: &Path,
-        ready: &Ready<'_>,
-    ) -> Result<(Ended, BTreeMap<String, String>), String> {
-        let (engine, job_id) = (std::sync::Arc::clone(&self.engine), self.job_id);
-        let mut reader = Reader { log: self.log.clone(), paused: None, outputs: BTreeMap::new() };
-        let spec = process::Spec {
-            program: &command[0],
-            arguments: &command[1..],
-            env,
-            directory,
-            stop: &ready.stop,
-            kill: &self.killed,
-            timeout: ready.timeout,
-            timing: self.engine.options.timing,
-        };
-        let on_start = move |group| {
-            if let Some(record) = engine.state().jobs.get_mut(&job_id) {
-                record.groups.push(group);
-            }
-        };
-        let ended = process::run(spec, on_start, |line| reader.read(line))
-            .await
-            .map_err(|e| format!("cannot run {} in {}: {e}", command[0], directory.display()))?;
-        Ok((ended, reader.outputs))
-    }
-
-    fn outcome(&mut self, ended: Ended) -> Conclusion {
-        match ended {
-            Ended::Exit(0) => Conclusion::Success,
-            Ended::Exit(code) => {
-                self.log.error(&format!("Process completed with exit code {code}."));
-                Conclusion::Failure
-            }
-            Ended::Cancelled => {
-                self.log.error("The operation was canceled.");
-                Conclusion::Cancelled
-            }
-            Ended::TimedOut => {
-                self.log.error("The action has timed out.");
-                Conclusion::Failure
-            }
-            Ended::Killed => Conclusion::Failure,
-        }
-    }
-
-    /// Applies what a step wrote into its files; its outputs.
-    fn take(&mut self, written: Written) -> Vec<(String, String)> {
-        self.env.extend(written.env);
-        for directory in written.path {
-            self.path.insert(0, directory);
-        }
-        self.log.summarize(&written.summary);
-        written.outputs
-    }
-
-    /// The environment of a step's process.
-    fn step_env(&self, scope: &Scope, own: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-        let mut env = self.base_env.clone();
-        let mut github = self.github.clone();
-        github.extend(scope.github.clone());
-        env.extend(self.env.clone());
-        env.extend(own.clone());
-        // A job cannot pretend to be another one.
-        env.extend(of_github(&github));
-        if !self.path.is_empty() {
-            let base = env.get("PATH").cloned().unwrap_or_default();
-            env.insert("PATH".to_owned(), format!("{}:{base}", self.path.join(":")));
-        }
-        env
-    }
-
-    /// `defaults.run` of the job over that of the workflow: shell and working directory.
-    fn run_defaults(&self, contexts: &Contexts) -> Result<(Option<String>, Option<String>), String> {
-        let file = &self.plan.frame.node.file;
-        let of = |name: &str| {
-            let job = &file.job_raw(&self.plan.id)["defaults"]["run"][name];
-            let value = if job.is_null() { &file.raw["defaults"]["run"][name] } else { job };
-            value.as_str().map(|template| contexts.text(template).map_err(|e| e.to_string())).transpose()
-        };
-        Ok((of("shell")?, of("working-directory")?))
-    }
-
-    async fn use_action(
-        &mut self,
-        ready: &Ready<'_>,
-        scope: &Scope,
-        uses: &str,
-        with: &Pairs,
-        depth: usize,
-    ) -> Result<StepEnd, String> {
-        let inputs = evaluate_pairs(&ready.contexts, with)?;
-        self.log.line(&format!("##[group]Run {uses}"));
-        if !inputs.is_empty() {
-            self.log.line("with:");
-            inputs.iter().for_each(|(name, value)| self.log.line(&format!("  {name}: {value}")));
-        }
-        self.log.line("##[endgroup]");
-        if let Some(stand_in) = builtin::find(uses) {
-            let env = self.step_env(scope, &ready.env);
-            let step = builtin::Use { inputs: builtin::Inputs::new(inputs), env, stop: ready.stop.clone() };
-            return match builtin::run(stand_in, self, &step).await {
-                Ok(outputs) => Ok(StepEnd { outcome: Conclusion::Success, outputs }),
-                Err(_) if ready.stop.is_set() => {
-                    self.log.error("The operation was canceled.");
-                    Ok(StepEnd { outcome: Conclusion::Cancelled, outputs: BTreeMap::new() })
-                }
-                Err(message) => Err(message),
-            };
-        }
-        if depth >= ACTION_DEPTH_MAX {
-            return Err(format!("actions nest deeper than {ACTION_DEPTH_MAX} at `{uses}`"));
-        }
-        let user = scope.source.clone().unwrap_or_else(|| self.plan.frame.node.file.source.clone());
-        let (action, path) = self.find_action(uses, &user).await?;
-        self.run_composite(ready, action, path, inputs, depth).await
-    }
-
-    async fn find_action(&mut self, uses: &str, user: &Source) -> Result<(ActionFile, PathBuf), String> {
-        if let Some(local) = uses.strip_prefix("./") {
-            let directory = self.workspace.join(local.trim_matches('/'));
-            let found = ["action.yml", "action.yaml"].iter().map(|name| directory.join(name)).find(|p| p.is_file());
-            let missing = format!(
-                "Can't find 'action.yml', 'action.yaml' or 'Dockerfile' under '{}'. Did you forget to run \
-                 actions/checkout before running your local action?",
-                directory.display()
-            );
-            let file = found.ok_or(missing)?;
-            let bytes = std::fs::read(&file).map_err(|e| format!("cannot read {}: {e}", file.display()))?;
-            let source = Source { path: uses.to_owned(), ..user.clone() };
-            let action = ActionFile::parse(source, &bytes).map_err(|e| e.to_string())?;
-            return Ok((action, directory));
-        }
-        let action = find_action(self.engine.host.as_ref(), uses, user)
-            .map_err(|e| e.to_string())?
-            .ok_or_else(|| format!("Unable to resolve action `{uses}`, unable to find version or action file"))?;
-        let root = builtin::checkout::action_repository(self, &action.source).await?;
-        let directory = Path::new(&action.source.path).parent().unwrap_or(Path::new("")).to_owned();
-        Ok((action, root.join(directory)))
-    }
-
-    async fn run_composite(
-        &mut self,
-        ready: &Ready<'_>,
-        action: ActionFile,
-        path: PathBuf,
-        given: BTreeMap<String, String>,
-        depth: usize,
-    ) -> Result<StepEnd, String> {
-        let inputs = self.action_inputs(&action, given, &ready.contexts)?;
-        let mut scope = Scope {
-            inputs: Some(inputs),
-            env: ready.env.clone(),
-            source: Some(action.source.clone()),
-            timeout: ready.timeout,
-            stop: Some(ready.stop.clone()),
-            ..Scope::of_job()
-        };
-        scope.github.insert("action_path".to_owned(), json!(path));
-        scope.github.insert("action_repository".to_owned(), json!(action.source.repo));
-        scope.github.insert("action_ref".to_owned(), json!(super::super::leg::ref_parts(&action.source.full_ref).1));
-        scope.github.insert("action".to_owned(), json!(ready.spec.id.clone().unwrap_or_else(|| "__self".to_owned())));
-        self.run_steps(&action.steps, &mut scope, depth + 1).await;
-        let mut contexts = self.contexts_with(&scope, &BTreeMap::new());
-        contexts.status = None;
-        let mut outputs = BTreeMap::new();
-        for (name, output) in &action.action.outputs {
-            let template = output.value.as_deref().unwrap_or_default();
-            outputs.insert(name.clone(), contexts.text(template).map_err(|e| e.to_string())?);
-        }
-        let outcome = if scope.failed {
-            Conclusion::Failure
-        } else if ready.stop.is_set() {
-            Conclusion::Cancelled
-        } else {
-            Conclusion::Success
-        };
-        Ok(StepEnd { outcome, outputs })
-    }
-
-    /// Given inputs, and defaults for the rest.
-    fn action_inputs(
-        &mut self,
-        action: &ActionFile,
-        given: BTreeMap<String, String>,
-        contexts: &Contexts,
-    ) -> Result<Value, String> {
-        let declared = &action.action.inputs;
-        let unexpected = given.keys().filter(|name| !declared.keys().any(|known| known.eq_ignore_ascii_case(name)));
-        let unexpected: Vec<String> = unexpected.map(|name| format!("'{name}'")).collect();
-        if !unexpected.is_empty() {
-            let valid: Vec<String> = declared.keys().map(|name| format!("'{name}'")).collect();
-            let (unexpected, valid) = (unexpected.join(", "), valid.join(", "));
-            self.log.warning(&format!("Unexpected input(s) {unexpected}, valid inputs are [{valid}]"));
-        }
-        let mut inputs = Map::new();
-        for (name, input) in declared {
-            let own = given.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.clone());
-            let value = match (own, &input.default) {
-                (Some(own), _) => own,
-                (None, Some(default)) => contexts.text(default).map_err(|e| e.to_string())?,
-                (None, None) => String::new(),
-            };
-            inputs.insert(name.clone(), Value::String(value));
-        }
-        Ok(Value::Object(inputs))
-    }
-
     fn list(&self, number: Option<u32>, status: Status, conclusion: Option<Conclusion>) {
         if let Some(number) = number {
             self.engine.set_step(self.job_id, number, status, conclusion);
@@ -480,68 +212,5 @@ pub(super) fn evaluate_pairs(contexts: &Contexts, pairs: &Pairs) -> Result<BTree
             Value::Object(members) => Ok(members.iter().map(|(name, value)| (name.clone(), to_text(value))).collect()),
             other => Err(format!("`{expression}` is `{}`, not a mapping", to_text(&other))),
         },
-    }
-}
-
-/// The command line of a shell, as GitHub documents it.
-fn shell_command(shell: Option<&str>, file: &Path) -> Vec<String> {
-    let template = match shell {
-        None => "bash -e {0}",
-        Some("bash") => "bash --noprofile --norc -eo pipefail {0}",
-        Some("sh") => "sh -e {0}",
-        Some("python") => "python {0}",
-        Some(custom) => custom,
-    };
-    template.split_whitespace().map(|word| word.replace("{0}", &file.display().to_string())).collect()
-}
-
-/// Reads a step's output: commands act, everything else is logged.
-struct Reader {
-    log: Log,
-    /// After `::stop-commands::token`, until `::token::`.
-    paused: Option<String>,
-    outputs: BTreeMap<String, String>,
-}
-
-impl Reader {
-    fn read(&mut self, line: &str) {
-        if let Some(token) = &self.paused {
-            if line.trim() == format!("::{token}::") {
-                self.paused = None;
-            } else {
-                self.log.line(line);
-            }
-            return;
-        }
-        let Some(command) = commands::parse(line) else {
-            self.log.line(line);
-            return;
-        };
-        match command.name.as_str() {
-            "add-mask" => {
-                self.log.mask(&command.text);
-                self.log.line("::add-mask::***");
-            }
-            "error" | "warning" | "notice" => self.log.annotate(&command),
-            "group" => self.log.line(&format!("##[group]{}", command.text)),
-            "endgroup" => self.log.line("##[endgroup]"),
-            "debug" => {}
-            "stop-commands" => self.paused = Some(command.text),
-            "set-output" => {
-                let name = command.properties.get("name").cloned().unwrap_or_default();
-                self.log.warning("The `set-output` command is deprecated and will be disabled soon.");
-                self.outputs.insert(name, command.text);
-            }
-            "set-env" | "add-path" => {
-                self.log.error(&format!(
-                    "The `{}` command is disabled. Please upgrade to using Environment Files.",
-                    command.name
-                ));
-            }
-            "save-state" | "add-matcher" | "remove-matcher" | "echo" => {
-                self.log.warning(&format!("The `{}` command is not supported by this engine", command.name));
-            }
-            _ => self.log.line(line),
-        }
     }
 }
