@@ -232,7 +232,10 @@ impl State {
                 "pull_requests": pulls,
             }),
         );
-        self.emit("deployment_protection_rule", Some(&run.repo), payload);
+        // One question per environment, however many jobs of a matrix wait for the answer.
+        if self.asked_rules.insert((run.id, name.to_lowercase())) {
+            self.emit("deployment_protection_rule", Some(&run.repo), payload);
+        }
     }
 
     /// `installation` events go to the app itself, subscribed or not.

@@ -129,3 +129,41 @@ async fn a_dispatched_apply_waits_for_its_reviewer_and_then_gets_an_id_token() {
     assert_eq!((missing.status, missing.body["message"].as_str()), (422, Some("Required input 'stack' not provided")));
     tokio::time::timeout(Duration::from_secs(30), world.hub.idle()).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_s_protection_rule_is_asked_once_and_its_answer_counts() {
+    let world = World::new().await;
+    world.commit("main", "Add a workflow", &[(".github/workflows/apply.yml", APPLY)]);
+    world.hub.set_environment(
+        REPO,
+        Environment { name: "production".to_owned(), protection_rule_app: true, ..Environment::default() },
+    );
+    let token = world.installation_token().await;
+    let path = format!("/repos/{REPO}/actions/workflows/apply.yml/dispatches");
+    let body = json!({"ref": "main", "inputs": {"stack": "vpc"}, "return_run_details": true});
+    let run = world.call("POST", &path, &token, Some(body)).await.body["workflow_run_id"].as_i64().unwrap();
+    let received = settled(&world).await;
+    let asked: Vec<Value> = received
+        .iter()
+        .filter(|delivery| delivery.event() == "deployment_protection_rule")
+        .map(Received::payload)
+        .collect();
+    assert_eq!(asked.len(), 1);
+    assert_payload("deployment_protection_rule", &asked[0]);
+    let callback = asked[0]["deployment_callback_url"].as_str().unwrap().to_owned();
+    let answer = json!({"environment_name": "production", "state": "rejected", "comment": "not planned"});
+    assert_eq!(world.call("POST", &callback, &token, Some(answer.clone())).await.status, 204);
+    assert_eq!(world.call("POST", &callback, &token, Some(answer)).await.status, 422, "it was answered already");
+    settled(&world).await;
+    assert_eq!(world.hub.engine().run(run).unwrap().conclusion, Some(fake_github::actions::model::Conclusion::Failure));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_on_all_repositories_hears_of_a_new_one() {
+    let world = World::new().await;
+    world.hub.create_repository("acme/modules", fake_github::RepositorySetup::default()).unwrap();
+    let received = settled(&world).await;
+    let added = received.iter().find(|delivery| delivery.name() == "installation_repositories.added").unwrap();
+    assert_payload("installation_repositories", &added.payload());
+    assert_eq!(added.payload()["repositories_added"][0]["full_name"], "acme/modules");
+}
