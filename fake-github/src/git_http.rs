@@ -49,10 +49,9 @@ pub async fn serve(hub: Arc<Hub>, request: GitRequest) -> Response<Body> {
     let answer = backend(&hub, &repo, &request).await;
     let after = pushed_refs(&hub, &repo);
     let pusher = hub.lock().login_of(&caller);
-    let starts_workflows = !matches!(caller, Caller::Job { .. });
     let told = hub.clone();
     let announced = tokio::task::spawn_blocking(move || {
-        told.announce_refs(&repo, &before, &after, &pusher, starts_workflows);
+        told.announce_refs(&repo, &before, &after, &pusher);
     });
     if announced.await.is_err() {
         tracing::error!("announcing a push failed");

@@ -49,9 +49,9 @@ impl Hub {
                 pull.merged_by = Some(by.to_owned());
                 pull.merge_commit_sha = Some(sha.clone());
             }
-            state.pull_request_event(repo, number, "closed", by, json!({}), true);
+            state.pull_request_event(repo, number, "closed", by, json!({}));
         });
-        self.announce_move(repo, &base_ref, Some(&base_sha), Some(&sha), by, true);
+        self.announce_move(repo, &base_ref, Some(&base_sha), Some(&sha), by);
         Ok(sha)
     }
 }

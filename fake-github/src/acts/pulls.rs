@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::actions::model::Trigger;
 use crate::hub::Hub;
+use crate::state::apps::starts_workflows;
 use crate::state::issues::{Issue, PullRequest, Review};
 use crate::state::{Effect, State};
 
@@ -106,7 +107,7 @@ impl Hub {
             if let Some(found) = state.repositories.get_mut(repo) {
                 found.issues.insert(number, issue);
             }
-            state.pull_request_event(repo, number, "opened", author, json!({}), true);
+            state.pull_request_event(repo, number, "opened", author, json!({}));
         });
         Ok(number)
     }
@@ -129,14 +130,7 @@ impl Hub {
     }
 
     /// A branch moved: pull requests from it get a new head, those into it a new test merge.
-    pub(crate) fn branch_moved(
-        &self,
-        repo: &str,
-        branch: &str,
-        before: Option<&str>,
-        pusher: &str,
-        starts_workflows: bool,
-    ) {
+    pub(crate) fn branch_moved(&self, repo: &str, branch: &str, before: Option<&str>, pusher: &str) {
         let (from_it, into_it) = {
             let state = self.lock();
             let from_it: Vec<(String, i64)> = state
@@ -158,7 +152,7 @@ impl Hub {
             self.act(|state| {
                 let after = state.pull(&base_repo, number).map(|(_, pull)| pull.head_sha.clone());
                 let more = json!({"before": before.unwrap_or(crate::git::NO_COMMIT), "after": after});
-                state.pull_request_event(&base_repo, number, "synchronize", pusher, more, starts_workflows);
+                state.pull_request_event(&base_repo, number, "synchronize", pusher, more);
             });
         }
         for number in into_it {
@@ -298,7 +292,7 @@ impl Hub {
             issue.state_reason = (!open && issue.pull.is_none()).then(|| "completed".to_owned());
             let (is_pull, action) = (issue.pull.is_some(), if open { "reopened" } else { "closed" });
             if is_pull {
-                state.pull_request_event(repo, number, action, by, json!({}), true);
+                state.pull_request_event(repo, number, action, by, json!({}));
             } else {
                 state.emit_issue(repo, number, action, by);
             }
@@ -311,7 +305,7 @@ impl Hub {
             let Some(pull) = state.pull_mut(repo, number) else { return };
             pull.draft = draft;
             let action = if draft { "converted_to_draft" } else { "ready_for_review" };
-            state.pull_request_event(repo, number, action, by, json!({}), true);
+            state.pull_request_event(repo, number, action, by, json!({}));
         });
     }
 
@@ -325,7 +319,7 @@ impl Hub {
         self.refresh(repo, number)?;
         self.act(|state| {
             let more = json!({"changes": {"base": {"ref": {"from": from_ref}, "sha": {"from": from_sha}}}});
-            state.pull_request_event(repo, number, "edited", by, more, true);
+            state.pull_request_event(repo, number, "edited", by, more);
         });
         Ok(())
     }
@@ -345,19 +339,11 @@ impl Hub {
 
 impl State {
     /// Sends the event and starts the workflows that listen for it.
-    pub(super) fn pull_request_event(
-        &mut self,
-        repo: &str,
-        number: i64,
-        action: &str,
-        actor: &str,
-        more: Value,
-        starts_workflows: bool,
-    ) {
+    pub(super) fn pull_request_event(&mut self, repo: &str, number: i64, action: &str, actor: &str, more: Value) {
         let payload = self.emit_pull_request(repo, number, action, actor, more);
         let Some((_, pull)) = self.pull(repo, number) else { return };
         // GitHub runs no workflow for a pull request with conflicts: there is no merge commit to run.
-        let Some(merge_sha) = pull.merge_commit_sha.clone().filter(|_| starts_workflows) else { return };
+        let Some(merge_sha) = pull.merge_commit_sha.clone().filter(|_| starts_workflows(actor)) else { return };
         let trigger = Trigger::PullRequest {
             repo: repo.to_owned(),
             number,

@@ -100,7 +100,7 @@ impl State {
             effects: Vec::new(),
         };
         state.add_account("github", accounts::Kind::Organization);
-        state.add_account("github-actions[bot]", accounts::Kind::Bot);
+        state.add_account(apps::ACTIONS_BOT, accounts::Kind::Bot);
         state.apps.insert(apps::ACTIONS_APP, apps::AppRecord::actions(state.now()));
         state
     }

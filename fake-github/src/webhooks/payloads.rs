@@ -145,6 +145,10 @@ impl State {
         let Some(found) = self.repository(&name) else { return };
         let mut payload = self.about(found, action, sender);
         let mut shape = shapes::check_run(self, run);
+        // This event knows no `waiting`, though the API does.
+        if run.status == "waiting" {
+            shape["status"] = json!("queued");
+        }
         if let Some(suite) = self.check_suites.get(&run.suite) {
             let full = shapes::check_suite(self, found, suite);
             let members =

@@ -112,7 +112,8 @@ async fn a_dispatched_apply_waits_for_its_reviewer_and_then_gets_an_id_token() {
     assert_eq!((shown["display_title"].as_str(), shown["conclusion"].as_str()), (Some("apply vpc"), Some("success")));
     let jobs = assert_read(&world, "/runs/{run_id}/jobs", reads(&token, format!("{own}/jobs"))).await;
     let job = jobs["jobs"][0]["id"].as_i64().unwrap();
-    assert!(world.hub.engine().logs(job).contains("applied"));
+    let log = world.hub.engine().logs(job);
+    assert!(log.contains("applied") && log.contains("{\"count\":"), "no id token in {log}");
     assert_read(&world, "/jobs/{job_id}", reads(&token, format!("/repos/{REPO}/actions/jobs/{job}"))).await;
     assert_read(&world, "/runs/{run_id}/artifacts", reads(&token, format!("{own}/artifacts"))).await;
     assert_read(&world, "/runs/{run_id}/attempts/{attempt_number}", reads(&token, format!("{own}/attempts/1"))).await;
