@@ -16,7 +16,8 @@ jobs:
   plan:
     runs-on: ubuntu-latest
     steps:
-      - run: echo planned
+      - uses: actions/checkout@v4
+      - run: cat vpc/main.tf
 ";
 
 const APPLY: &str = "\
@@ -74,6 +75,8 @@ async fn a_pull_request_runs_its_workflow_and_shows_it_as_a_check() {
     let checks = world.hub.check_runs(REPO, &head);
     assert_eq!(checks.len(), 1);
     assert_eq!((checks[0].name.as_str(), checks[0].conclusion.as_deref()), ("plan", Some("success")));
+    let job = checks[0].external_id.parse().unwrap();
+    assert!(world.hub.engine().logs(job).contains("# a bigger vpc"), "the job's token fetched the test merge");
 }
 
 #[tokio::test(flavor = "multi_thread")]
