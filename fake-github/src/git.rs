@@ -1,6 +1,12 @@
 //! Bare repositories on disk, through the `git` program.
 //!
 //! Everything here is git and nothing is GitHub: names, objects, refs, diffs, test merges. A missing object is `None`.
+//!
+//! - `records`: what git prints, as values.
+
+mod records;
+
+pub use records::{Commit, FileChange, NewCommit, Ref, Signature, TreeEntry};
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -10,6 +16,8 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, bail};
 
+use records::{parse_commit, parse_raw_diff, parse_ref, parse_tree_entry};
+
 /// The commit id that stands for "no commit" in pushes.
 pub const NO_COMMIT: &str = "0000000000000000000000000000000000000000";
 
@@ -18,66 +26,6 @@ pub struct GitStore {
     root: PathBuf,
     /// Commits never change, so each is read once.
     commits: Mutex<BTreeMap<(String, String), Arc<Commit>>>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Commit {
-    pub sha: String,
-    pub tree: String,
-    pub parents: Vec<String>,
-    pub author: Signature,
-    pub committer: Signature,
-    pub message: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Signature {
-    pub name: String,
-    pub email: String,
-    /// RFC 3339, UTC.
-    pub date: String,
-}
-
-#[derive(Debug, Clone)]
-pub struct TreeEntry {
-    pub mode: String,
-    /// `blob`, `tree` or `commit` (a submodule).
-    pub kind: String,
-    pub sha: String,
-    pub size: Option<u64>,
-    pub path: String,
-}
-
-#[derive(Debug, Clone)]
-pub struct FileChange {
-    /// GitHub's words: `added`, `removed`, `modified`, `renamed`, `copied`, `changed`.
-    pub status: &'static str,
-    pub path: String,
-    pub previous: Option<String>,
-    pub sha: String,
-    pub additions: i64,
-    pub deletions: i64,
-    pub patch: Option<String>,
-}
-
-/// One ref and what it points to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ref {
-    pub name: String,
-    pub sha: String,
-    pub kind: String,
-}
-
-pub struct NewCommit<'a> {
-    pub branch: &'a str,
-    pub message: &'a str,
-    pub name: &'a str,
-    pub email: &'a str,
-    pub at_ms: i64,
-    /// `None` removes the file.
-    pub files: &'a [(&'a str, Option<Vec<u8>>)],
-    /// Where a new branch starts; an existing one goes on from its own head.
-    pub from: Option<&'a str>,
 }
 
 impl GitStore {
@@ -140,13 +88,7 @@ impl GitStore {
         let format = "--format=%(refname)%00%(objectname)%00%(objecttype)";
         let Ok(output) = self.run(repo, &["for-each-ref", format, prefix]) else { return Vec::new() };
         let lines = String::from_utf8_lossy(&output).into_owned();
-        lines
-            .lines()
-            .filter_map(|line| {
-                let mut fields = line.split('\0').map(str::to_owned);
-                Some(Ref { name: fields.next()?, sha: fields.next()?, kind: fields.next()? })
-            })
-            .collect()
+        lines.lines().filter_map(parse_ref).collect()
     }
 
     pub fn commit(&self, repo: &str, sha: &str) -> Option<Arc<Commit>> {
@@ -392,73 +334,3 @@ pub const ISOLATION: [(&str, &str); 6] = [
     ("GIT_COMMITTER_EMAIL", "noreply@github.test"),
     ("TZ", "UTC"),
 ];
-
-fn parse_commit(record: &str) -> Option<Commit> {
-    let record = record.trim_end_matches(['\n', '\u{1e}']);
-    let fields: Vec<&str> = record.splitn(10, '\0').collect();
-    let [sha, tree, parents, an, ae, ad, cn, ce, cd, message] = fields.as_slice() else { return None };
-    let signature = |name: &str, email: &str, date: &str| Signature {
-        name: name.to_owned(),
-        email: email.to_owned(),
-        date: date.to_owned(),
-    };
-    Some(Commit {
-        sha: (*sha).to_owned(),
-        tree: (*tree).to_owned(),
-        parents: parents.split_whitespace().map(str::to_owned).collect(),
-        author: signature(an, ae, ad),
-        committer: signature(cn, ce, cd),
-        message: message.trim_end().to_owned(),
-    })
-}
-
-fn parse_tree_entry(line: &str) -> Option<TreeEntry> {
-    let (meta, path) = line.split_once('\t')?;
-    let mut fields = meta.split_whitespace().map(str::to_owned);
-    Some(TreeEntry {
-        mode: fields.next()?,
-        kind: fields.next()?,
-        sha: fields.next()?,
-        size: fields.next()?.parse().ok(),
-        path: path.to_owned(),
-    })
-}
-
-fn parse_raw_diff(text: &str) -> Vec<FileChange> {
-    let mut fields = text.split('\0').peekable();
-    let mut changes = Vec::new();
-    while let Some(meta) = fields.next_if(|field| field.starts_with(':')) {
-        let words: Vec<&str> = meta.split(' ').collect();
-        let [_, _, _, sha, letter] = words.as_slice() else { break };
-        let Some(first) = fields.next() else { break };
-        let renamed = letter.starts_with(['R', 'C']);
-        let second = if renamed { fields.next() } else { None };
-        changes.push(FileChange {
-            status: match letter.chars().next() {
-                Some('A') => "added",
-                Some('D') => "removed",
-                Some('R') => "renamed",
-                Some('C') => "copied",
-                Some('T') => "changed",
-                _ => "modified",
-            },
-            path: second.unwrap_or(first).to_owned(),
-            previous: second.map(|_| first.to_owned()),
-            sha: (*sha).to_owned(),
-            additions: 0,
-            deletions: 0,
-            patch: None,
-        });
-    }
-    for change in &mut changes {
-        let Some(counts) = fields.next() else { break };
-        let mut columns = counts.splitn(3, '\t');
-        change.additions = columns.next().and_then(|n| n.parse().ok()).unwrap_or(0);
-        change.deletions = columns.next().and_then(|n| n.parse().ok()).unwrap_or(0);
-        if columns.next().is_some_and(str::is_empty) {
-            fields.next();
-            fields.next();
-        }
-    }
-    changes
-}

@@ -38,7 +38,7 @@ pub async fn serve(hub: Arc<Hub>, request: GitRequest) -> Response<Body> {
     let caller = auth::from_headers(&hub, &request.headers).unwrap_or(Caller::Anonymous);
     let repo = match admit(&hub, &caller, &request.repo, push) {
         Ok(repo) => repo,
-        Err(refusal) => return refusal,
+        Err(denied) => return denied.answer(),
     };
     if request.service_path != "/git-receive-pack" {
         return backend(&hub, &repo, &request).await;
@@ -49,10 +49,9 @@ pub async fn serve(hub: Arc<Hub>, request: GitRequest) -> Response<Body> {
     let answer = backend(&hub, &repo, &request).await;
     let after = pushed_refs(&hub, &repo);
     let pusher = hub.lock().login_of(&caller);
-    let starts_workflows = !matches!(caller, Caller::Job { .. });
     let told = hub.clone();
     let announced = tokio::task::spawn_blocking(move || {
-        told.announce_refs(&repo, &before, &after, &pusher, starts_workflows);
+        told.announce_refs(&repo, &before, &after, &pusher);
     });
     if announced.await.is_err() {
         tracing::error!("announcing a push failed");
@@ -66,22 +65,36 @@ fn pushed_refs(hub: &Hub, repo: &str) -> Vec<Ref> {
     refs
 }
 
-fn admit(hub: &Hub, caller: &Caller, repo: &str, push: bool) -> Result<String, Response<Body>> {
-    let state = hub.lock();
-    let found = state.repository(repo);
-    let readable = found.is_some_and(|found| state.may(caller, &found.full_name, "contents", Role::Read));
-    let Some(found) = found.filter(|_| readable) else {
-        // git asks for credentials only after a 401.
-        return Err(match caller {
-            Caller::Anonymous => unauthorized(),
-            _ => plain(StatusCode::NOT_FOUND, "Repository not found."),
-        });
-    };
-    if push && matches!(caller, Caller::Anonymous) {
-        return Err(unauthorized());
+/// Why git is turned away.
+enum Denied {
+    /// git asks for credentials only after a 401.
+    SignIn,
+    Hidden,
+    ReadOnly,
+}
+
+impl Denied {
+    fn answer(self) -> Response<Body> {
+        match self {
+            Denied::Hidden => plain(StatusCode::NOT_FOUND, "Repository not found."),
+            Denied::ReadOnly => plain(StatusCode::FORBIDDEN, "Permission to the repository denied."),
+            Denied::SignIn => {
+                let mut answer = plain(StatusCode::UNAUTHORIZED, "Authentication required");
+                let challenge = header::HeaderValue::from_static("Basic realm=\"GitHub\"");
+                answer.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+                answer
+            }
+        }
     }
+}
+
+fn admit(hub: &Hub, caller: &Caller, repo: &str, push: bool) -> Result<String, Denied> {
+    let anonymous = matches!(caller, Caller::Anonymous);
+    let state = hub.lock();
+    let found = state.repository(repo).filter(|found| state.may(caller, &found.full_name, "contents", Role::Read));
+    let found = found.ok_or(if anonymous { Denied::SignIn } else { Denied::Hidden })?;
     if push && !state.may(caller, &found.full_name, "contents", Role::Write) {
-        return Err(plain(StatusCode::FORBIDDEN, "Permission to the repository denied."));
+        return Err(if anonymous { Denied::SignIn } else { Denied::ReadOnly });
     }
     Ok(found.full_name.clone())
 }
@@ -140,13 +153,6 @@ fn parse_cgi(output: Vec<u8>) -> anyhow::Result<Response<Body>> {
         };
     }
     Ok(answer.body(Body::from(output[end + 4..].to_vec()))?)
-}
-
-fn unauthorized() -> Response<Body> {
-    let mut answer = plain(StatusCode::UNAUTHORIZED, "Authentication required");
-    let challenge = header::HeaderValue::from_static("Basic realm=\"GitHub\"");
-    answer.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
-    answer
 }
 
 fn plain(status: StatusCode, text: &str) -> Response<Body> {

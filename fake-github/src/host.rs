@@ -9,7 +9,7 @@ use crate::actions::model::{Conclusion, Environment, Job, Status, WorkflowRun};
 use crate::auth::new_token;
 use crate::hub::Hub;
 use crate::shapes;
-use crate::state::apps::{ACTIONS_APP, Grant};
+use crate::state::apps::{ACTIONS_APP, ACTIONS_BOT, Grant};
 use crate::state::checks::CheckRun;
 
 impl Host for Hub {
@@ -125,7 +125,14 @@ impl Host for Hub {
                 state.tokens.retain(|_, grant| !is_token_of(grant, job.id));
             }
             let check = check_run_of(state, job);
-            state.check_runs.insert(check.id, check);
+            let id = check.id;
+            let created = state.check_runs.insert(id, check).is_none();
+            if created {
+                state.emit_check_run(id, "created", ACTIONS_BOT);
+            }
+            if change == JobChange::Completed {
+                state.emit_check_run(id, "completed", ACTIONS_BOT);
+            }
             let action = match change {
                 JobChange::Queued => "queued",
                 JobChange::Waiting => "waiting",

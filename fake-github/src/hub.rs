@@ -123,6 +123,8 @@ impl Hub {
             let result = change(&mut state);
             (result, std::mem::take(&mut state.effects))
         };
+        // The engine spawns tasks; the caller may be any thread.
+        let _runtime = self.runtime.enter();
         for effect in effects {
             match effect {
                 Effect::Deliver { app, delivery } => self.enqueue(app, delivery),

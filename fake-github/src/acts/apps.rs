@@ -76,6 +76,15 @@ impl Hub {
         });
     }
 
+    /// Where people may be sent after they signed in to an app.
+    pub fn set_callback_urls(&self, app: i64, urls: &[&str]) {
+        self.act(|state| {
+            if let Some(app) = state.apps.get_mut(&app) {
+                app.callback_urls = urls.iter().map(|url| (*url).to_owned()).collect();
+            }
+        });
+    }
+
     /// Installs an app on an account: on chosen repositories, or on all of them when none are named.
     pub fn install_app(&self, app: i64, account: &str, repositories: &[&str]) -> i64 {
         self.act(|state| {

@@ -2,7 +2,7 @@
 //! apps are told, workflows start.
 //!
 //! - `accounts`: people, organisations, teams. `apps`: registering and installing. `repositories`: creating, committing,
-//!   pushing, settings. `pulls`: opening to merging. `issues`: issues, comments, reactions. `checks`: check runs and
+//!   pushing, settings. `pulls`: opening to closing; `merging`. `issues`: issues, comments, reactions. `checks`: check runs and
 //!   deployments.
 //!
 //! REST routes, pages and tests all call these, so that the same act has the same consequences wherever it came from.
@@ -11,5 +11,6 @@ pub mod accounts;
 pub mod apps;
 pub mod checks;
 pub mod issues;
+mod merging;
 pub mod pulls;
 pub mod repositories;

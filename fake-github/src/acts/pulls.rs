@@ -1,4 +1,4 @@
-//! Pull requests, from opening to merging.
+//! Pull requests: opening, pushing to, reviewing, closing.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::actions::model::Trigger;
 use crate::hub::Hub;
+use crate::state::apps::starts_workflows;
 use crate::state::issues::{Issue, PullRequest, Review};
 use crate::state::{Effect, State};
 
@@ -106,7 +107,7 @@ impl Hub {
             if let Some(found) = state.repositories.get_mut(repo) {
                 found.issues.insert(number, issue);
             }
-            state.pull_request_event(repo, number, "opened", author, json!({}), true);
+            state.pull_request_event(repo, number, "opened", author, json!({}));
         });
         Ok(number)
     }
@@ -129,14 +130,7 @@ impl Hub {
     }
 
     /// A branch moved: pull requests from it get a new head, those into it a new test merge.
-    pub(crate) fn branch_moved(
-        &self,
-        repo: &str,
-        branch: &str,
-        before: Option<&str>,
-        pusher: &str,
-        starts_workflows: bool,
-    ) {
+    pub(crate) fn branch_moved(&self, repo: &str, branch: &str, before: Option<&str>, pusher: &str) {
         let (from_it, into_it) = {
             let state = self.lock();
             let from_it: Vec<(String, i64)> = state
@@ -158,7 +152,7 @@ impl Hub {
             self.act(|state| {
                 let after = state.pull(&base_repo, number).map(|(_, pull)| pull.head_sha.clone());
                 let more = json!({"before": before.unwrap_or(crate::git::NO_COMMIT), "after": after});
-                state.pull_request_event(&base_repo, number, "synchronize", pusher, more, starts_workflows);
+                state.pull_request_event(&base_repo, number, "synchronize", pusher, more);
             });
         }
         for number in into_it {
@@ -270,50 +264,6 @@ impl Hub {
         })
     }
 
-    /// Merges with a merge commit, or says in words why not.
-    pub fn merge(&self, repo: &str, number: i64, by: &str) -> Result<String, String> {
-        let blockers = self.lock().merge_blockers(repo, number);
-        if !blockers.is_empty() {
-            return Err(blockers.join(" "));
-        }
-        self.merge_now(repo, number, by).map_err(|error| format!("{error:#}"))
-    }
-
-    fn merge_now(&self, repo: &str, number: i64, by: &str) -> anyhow::Result<String> {
-        let git = &self.site().git;
-        let (head_sha, base_branch, message, email) = {
-            let state = self.lock();
-            let (issue, pull) = state.pull(repo, number).context("no such pull request")?;
-            let owner = pull.head_repo.as_deref().and_then(|name| name.split('/').next()).unwrap_or("ghost");
-            let message = format!("Merge pull request #{number} from {owner}/{}\n\n{}", pull.head_branch, issue.title);
-            let email = state.account(by).map_or_else(|| "noreply@github.test".to_owned(), |account| account.email());
-            (pull.head_sha.clone(), pull.base_branch.clone(), message, email)
-        };
-        let base_ref = format!("refs/heads/{base_branch}");
-        let base_sha = git.resolve(repo, &base_ref).context("the base branch is gone")?;
-        let tree = git.merge_tree(repo, &base_sha, &head_sha)?.context("Merge conflict")?;
-        let by_line = (by, email.as_str(), self.site().now());
-        let sha = git.commit_tree(repo, &tree, &[&base_sha, &head_sha], &message, by_line)?;
-        git.update_ref(repo, &base_ref, &sha)?;
-        self.act(|state| {
-            let now = state.now();
-            if let Some(issue) = state.issue_mut(repo, number) {
-                issue.open = false;
-                issue.closed_at = Some(now);
-                issue.updated_at = now;
-                issue.closed_by = Some(by.to_owned());
-            }
-            if let Some(pull) = state.pull_mut(repo, number) {
-                pull.merged_at = Some(now);
-                pull.merged_by = Some(by.to_owned());
-                pull.merge_commit_sha = Some(sha.clone());
-            }
-            state.pull_request_event(repo, number, "closed", by, json!({}), true);
-        });
-        self.announce_move(repo, &base_ref, Some(&base_sha), Some(&sha), by, true);
-        Ok(sha)
-    }
-
     /// Closes without merging; also closes issues.
     pub fn close(&self, repo: &str, number: i64, by: &str) {
         self.set_open(repo, number, false, by);
@@ -342,7 +292,7 @@ impl Hub {
             issue.state_reason = (!open && issue.pull.is_none()).then(|| "completed".to_owned());
             let (is_pull, action) = (issue.pull.is_some(), if open { "reopened" } else { "closed" });
             if is_pull {
-                state.pull_request_event(repo, number, action, by, json!({}), true);
+                state.pull_request_event(repo, number, action, by, json!({}));
             } else {
                 state.emit_issue(repo, number, action, by);
             }
@@ -355,7 +305,7 @@ impl Hub {
             let Some(pull) = state.pull_mut(repo, number) else { return };
             pull.draft = draft;
             let action = if draft { "converted_to_draft" } else { "ready_for_review" };
-            state.pull_request_event(repo, number, action, by, json!({}), true);
+            state.pull_request_event(repo, number, action, by, json!({}));
         });
     }
 
@@ -364,13 +314,12 @@ impl Hub {
         let (from_ref, from_sha) = {
             let mut state = self.lock();
             let pull = state.pull_mut(repo, number).with_context(|| format!("no pull request {repo}#{number}"))?;
-            let from = (std::mem::replace(&mut pull.base_branch, base.to_owned()), pull.base_sha.clone());
-            from
+            (std::mem::replace(&mut pull.base_branch, base.to_owned()), pull.base_sha.clone())
         };
         self.refresh(repo, number)?;
         self.act(|state| {
             let more = json!({"changes": {"base": {"ref": {"from": from_ref}, "sha": {"from": from_sha}}}});
-            state.pull_request_event(repo, number, "edited", by, more, true);
+            state.pull_request_event(repo, number, "edited", by, more);
         });
         Ok(())
     }
@@ -386,28 +335,15 @@ impl Hub {
         let issues: Option<&BTreeMap<i64, Issue>> = state.repository(repo).map(|found| &found.issues);
         issues.into_iter().flat_map(|issues| issues.values().cloned()).collect()
     }
-
-    /// Why a pull request cannot be merged now; empty when it can.
-    pub fn merge_blockers(&self, repo: &str, number: i64) -> Vec<String> {
-        self.lock().merge_blockers(repo, number)
-    }
 }
 
 impl State {
     /// Sends the event and starts the workflows that listen for it.
-    fn pull_request_event(
-        &mut self,
-        repo: &str,
-        number: i64,
-        action: &str,
-        actor: &str,
-        more: Value,
-        starts_workflows: bool,
-    ) {
+    pub(super) fn pull_request_event(&mut self, repo: &str, number: i64, action: &str, actor: &str, more: Value) {
         let payload = self.emit_pull_request(repo, number, action, actor, more);
         let Some((_, pull)) = self.pull(repo, number) else { return };
         // GitHub runs no workflow for a pull request with conflicts: there is no merge commit to run.
-        let Some(merge_sha) = pull.merge_commit_sha.clone().filter(|_| starts_workflows) else { return };
+        let Some(merge_sha) = pull.merge_commit_sha.clone().filter(|_| starts_workflows(actor)) else { return };
         let trigger = Trigger::PullRequest {
             repo: repo.to_owned(),
             number,

@@ -10,6 +10,8 @@ use crate::actions::model::{Environment, Trigger};
 use crate::git::{Commit, NO_COMMIT, NewCommit, Ref};
 use crate::hub::Hub;
 use crate::state::accounts::Kind;
+use crate::state::apps::Installation;
+use crate::state::apps::starts_workflows;
 use crate::state::repositories::{Protection, Repository, Scoped, StoredEnvironment};
 use crate::state::roles::Role;
 use crate::state::{Effect, State};
@@ -40,8 +42,8 @@ impl From<&str> for Author {
     }
 }
 
-/// Commits of one push that its payload may name.
-const PUSHED_COMMITS_MAX: usize = 2048;
+/// Commits of one push that are looked at.
+const PUSHED_COMMITS_MAX: usize = 100;
 
 impl Hub {
     /// Creates an empty repository under an account, which is made if it does not exist.
@@ -88,6 +90,7 @@ impl Hub {
                 subject_claims: Vec::new(),
             };
             state.repositories.insert(full_name.to_owned(), repository);
+            state.announce_new_repository(full_name);
             Ok(id)
         })
     }
@@ -121,7 +124,7 @@ impl Hub {
             from: Some(&from),
         };
         let after = self.site().git.write_commit(repo, &commit)?;
-        self.announce_move(repo, &full, before.as_deref(), Some(&after), &author.login, true);
+        self.announce_move(repo, &full, before.as_deref(), Some(&after), &author.login);
         Ok(after)
     }
 
@@ -133,7 +136,7 @@ impl Hub {
             Some(sha) => git.update_ref(repo, full_ref, sha)?,
             None => git.delete_ref(repo, full_ref)?,
         }
-        self.announce_move(repo, full_ref, before.as_deref(), sha, by, true);
+        self.announce_move(repo, full_ref, before.as_deref(), sha, by);
         Ok(())
     }
 
@@ -149,7 +152,7 @@ impl Hub {
                 sha
             }
         };
-        self.announce_move(repo, &full, None, Some(&object), by, true);
+        self.announce_move(repo, &full, None, Some(&object), by);
         Ok(object)
     }
 
@@ -169,19 +172,12 @@ impl Hub {
     }
 
     /// Announces every ref that differs between two lists of them.
-    pub(crate) fn announce_refs(
-        &self,
-        repo: &str,
-        before: &[Ref],
-        after: &[Ref],
-        pusher: &str,
-        starts_workflows: bool,
-    ) {
+    pub(crate) fn announce_refs(&self, repo: &str, before: &[Ref], after: &[Ref], pusher: &str) {
         let old: BTreeMap<&str, &str> = before.iter().map(|found| (found.name.as_str(), found.sha.as_str())).collect();
         let new: BTreeMap<&str, &str> = after.iter().map(|found| (found.name.as_str(), found.sha.as_str())).collect();
         let names: std::collections::BTreeSet<&str> = old.keys().chain(new.keys()).copied().collect();
         for name in names {
-            self.announce_move(repo, name, old.get(name).copied(), new.get(name).copied(), pusher, starts_workflows);
+            self.announce_move(repo, name, old.get(name).copied(), new.get(name).copied(), pusher);
         }
     }
 
@@ -193,7 +189,6 @@ impl Hub {
         before: Option<&str>,
         after: Option<&str>,
         pusher: &str,
-        starts_workflows: bool,
     ) {
         if before == after {
             return;
@@ -219,7 +214,7 @@ impl Hub {
                 commits: &commits,
             };
             let payload = state.emit_push(repo, &moved, pusher);
-            let (Some(after), true) = (after, starts_workflows) else { return };
+            let Some(after) = after.filter(|_| starts_workflows(pusher)) else { return };
             state.request_check_suites(repo, full_ref, after, pusher);
             let sha = state.site.git.resolve(repo, full_ref).unwrap_or_else(|| after.to_owned());
             state.effects.push(Effect::Start(Trigger::Push {
@@ -231,7 +226,7 @@ impl Hub {
             }));
         });
         if let (Some(branch), Some(_)) = (full_ref.strip_prefix("refs/heads/"), after) {
-            self.branch_moved(repo, branch, before, pusher, starts_workflows);
+            self.branch_moved(repo, branch, before, pusher);
         }
     }
 
@@ -343,6 +338,16 @@ impl State {
             found.environments.insert(name.to_owned(), stored);
         }
         rules
+    }
+
+    /// An app that is installed on everything of an account hears of each new repository.
+    fn announce_new_repository(&mut self, repo: &str) {
+        let owner = repo.split('/').next().unwrap_or_default().to_owned();
+        let everywhere = |known: &&Installation| known.account == owner && known.repositories.is_none();
+        let installations: Vec<i64> = self.installations.values().filter(everywhere).map(|known| known.id).collect();
+        for id in installations {
+            self.emit_installation_repositories(id, &[repo.to_owned()], &[], &owner);
+        }
     }
 
     /// One suite per app that may write checks, made on every push to a branch.

@@ -123,6 +123,10 @@ fn team(call: &Call, org: &str, slug: &str) -> Answer {
     let mut shape = shapes::team(&state, team);
     let organization = state.account(&org).map_or(Value::Null, |org| {
         let mut shape = shapes::public_user(&state, org);
+        if let Some(members) = shape.as_object_mut() {
+            // What an organisation has not filled in is left out here, not null.
+            members.retain(|_, value| !value.is_null());
+        }
         shapes::extend(&mut shape, shapes::organization(&state, org));
         shapes::extend(
             &mut shape,

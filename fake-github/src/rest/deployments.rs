@@ -77,6 +77,7 @@ fn answer_rule(call: &Call, owner: &str, name: &str, id: &str) -> Answer {
         None if !comment.is_empty() => return Ok(Reply::empty(204)),
         _ => return Err(Refusal::validation("DeploymentProtectionRule", "state", "invalid")),
     };
+    call.hub.act(|state| state.asked_rules.remove(&(run.id, environment.to_lowercase())));
     match call.hub.engine().answer_protection_rule(run.id, environment, approved, comment) {
         true => Ok(Reply::empty(204)),
         false => Err(Refusal::new(422, "No pending deployment protection rule for this environment")),

@@ -9,6 +9,14 @@ use super::State;
 /// The id of GitHub's own Actions app, which writes the check runs of jobs.
 pub const ACTIONS_APP: i64 = 15_368;
 
+/// Who acts when a job uses its own token.
+pub const ACTIONS_BOT: &str = "github-actions[bot]";
+
+/// What a job does with its own token starts no workflow, or workflows could start each other without end.
+pub fn starts_workflows(actor: &str) -> bool {
+    actor != ACTIONS_BOT
+}
+
 pub type Permissions = BTreeMap<String, String>;
 
 #[derive(Clone)]

@@ -14,7 +14,7 @@ pub mod merging;
 pub mod repositories;
 pub mod roles;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -76,6 +76,8 @@ pub struct State {
     pub deliveries: BTreeMap<i64, apps::Delivery>,
     /// Codes of the OAuth and manifest flows that were not exchanged yet.
     pub codes: BTreeMap<String, apps::Code>,
+    /// Environments (in lower case) of runs about which an app was asked and has not answered.
+    pub asked_rules: BTreeSet<(i64, String)>,
     pub effects: Vec<Effect>,
 }
 
@@ -94,10 +96,11 @@ impl State {
             tokens: BTreeMap::new(),
             deliveries: BTreeMap::new(),
             codes: BTreeMap::new(),
+            asked_rules: BTreeSet::new(),
             effects: Vec::new(),
         };
         state.add_account("github", accounts::Kind::Organization);
-        state.add_account("github-actions[bot]", accounts::Kind::Bot);
+        state.add_account(apps::ACTIONS_BOT, accounts::Kind::Bot);
         state.apps.insert(apps::ACTIONS_APP, apps::AppRecord::actions(state.now()));
         state
     }

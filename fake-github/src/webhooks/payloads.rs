@@ -95,8 +95,8 @@ impl State {
         } else {
             format!("{}/{repo}/compare/{}...{}", self.site.web, short(moved.before), short(moved.after))
         };
-        // GitHub lists the oldest first and at most this many.
-        const COMMITS_MAX: usize = 2048;
+        // GitHub lists the oldest first, 2,048 at most; each costs a diff here, so a long history is cut sooner.
+        const COMMITS_MAX: usize = 100;
         let commits: Vec<Value> = moved
             .commits
             .iter()
@@ -145,6 +145,10 @@ impl State {
         let Some(found) = self.repository(&name) else { return };
         let mut payload = self.about(found, action, sender);
         let mut shape = shapes::check_run(self, run);
+        // This event knows no `waiting`, though the API does.
+        if run.status == "waiting" {
+            shape["status"] = json!("queued");
+        }
         if let Some(suite) = self.check_suites.get(&run.suite) {
             let full = shapes::check_suite(self, found, suite);
             let members =
@@ -232,7 +236,10 @@ impl State {
                 "pull_requests": pulls,
             }),
         );
-        self.emit("deployment_protection_rule", Some(&run.repo), payload);
+        // One question per environment, however many jobs of a matrix wait for the answer.
+        if self.asked_rules.insert((run.id, name.to_lowercase())) {
+            self.emit("deployment_protection_rule", Some(&run.repo), payload);
+        }
     }
 
     /// `installation` events go to the app itself, subscribed or not.
