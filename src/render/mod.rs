@@ -46,3 +46,5 @@ pub struct Context {
     pub pending: BTreeMap<RunId, Vec<(String, i64)>>,
 }
 
+#[cfg(test)]
+mod tests;
