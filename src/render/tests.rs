@@ -677,6 +677,37 @@ fn the_outcome_shows_old_and_new_counts_of_a_new_plan() {
 }
 
 #[test]
+fn a_plan_that_failed_after_its_upstream_has_to_be_made_again() {
+    let (mut scene, apply) = replanning();
+    scene.runs.get_mut(&apply).unwrap().status = RunStatus::Failed;
+    scene.row_mut(&apply, &key("eks")).unwrap().status = RowStatus::Failed;
+    let body = outcome::comment(&scene, &apply, &context());
+    let next = "- In `eks` nothing was applied: comment `stackorder plan eks`, then comment `stackorder apply`.";
+    assert!(body.contains(next), "{body}");
+}
+
+#[test]
+fn an_apply_that_runs_on_at_an_older_head_keeps_its_checks_there() {
+    let (mut scene, apply) = applying(RunStatus::Applying, &[("vpc", 0, RowStatus::Applying)]);
+    let old = scene.newest_plan_run().unwrap().id.clone();
+    scene.runs.get_mut(&old).unwrap().status = RunStatus::Superseded;
+    let new = add_run(&mut scene, Mode::Plan, Trigger::PullRequest, 'b', RunStatus::Planning);
+    add_row(&mut scene, &new, "vpc", 0, RowStatus::Planning);
+    // A later re-plan of the old apply does not make the old commit the head again.
+    let replan = add_run(&mut scene, Mode::Plan, Trigger::Upstream, 'a', RunStatus::Planning);
+    scene.runs.get_mut(&replan).unwrap().for_run = Some(apply);
+    scene.runs.get_mut(&replan).unwrap().for_wave = 1;
+    let checks = checks::desired(&scene, &context());
+    let at = |letter: char| checks.iter().filter(|check| check.head_sha == sha(letter)).cloned().collect::<Vec<_>>();
+    assert_snapshot!(listed(&at('a')), @"
+    stackorder/apply | in progress | Applying wave 0 of 3: 0 of 1 stack done
+    stackorder/apply: vpc | in progress | Applying in production
+    ");
+    assert!(listed(&at('b')).starts_with("stackorder/resolve | success"));
+    assert!(sticky::comment(&scene, &context()).unwrap().contains("[bbbbbbb]"));
+}
+
+#[test]
 fn a_refusal_names_every_reason_by_layer() {
     let refusal = |layer, name: &str, reason: &str, stacks: &[&str]| Refusal {
         layer,
