@@ -45,3 +45,6 @@ pub struct Context {
     /// Environments of an apply run that wait for somebody, with the workflow run to approve them at.
     pub pending: BTreeMap<RunId, Vec<(String, i64)>>,
 }
+
+#[cfg(test)]
+mod tests;

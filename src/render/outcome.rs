@@ -46,14 +46,18 @@ fn applied(scene: &Scene, run: &Run, selected: &[&Row], context: &Context) -> St
     let idle = selected.iter().filter(|row| row.status == RowStatus::Noop).count();
     let totals = words::totals(done.iter().copied().filter(|row| row.applied_by_run.is_none()));
     let counts = if totals.is_empty() { "no changes".to_owned() } else { totals.past_tense_text() };
-    let mut parts = vec![format!("{} applied: {counts}", count(done.len() - earlier, "stack"))];
+    let mut parts = Vec::new();
+    if done.len() > earlier {
+        parts.push(format!("{} applied: {counts}", count(done.len() - earlier, "stack")));
+    }
     if earlier > 0 {
         parts.push(format!("{} applied by an earlier run", count(earlier, "stack")));
     }
     if idle > 0 {
         parts.push(format!("nothing to apply in {}", count(idle, "stack")));
     }
-    format!("**Applied {commit}**, asked for by {}. {}.\n\n", escape::text(&run.requested_by), parts.join("; "))
+    let what = if parts.is_empty() { "nothing was applied".to_owned() } else { parts.join("; ") };
+    format!("**Applied {commit}**, asked for by {}: {what}.\n\n", escape::text(&run.requested_by))
 }
 
 fn failed(scene: &Scene, run: &Run, selected: &[&Row], context: &Context) -> String {
@@ -205,10 +209,11 @@ fn next_command(run: &Run, selected: &[&Row]) -> String {
         selected.iter().filter(|row| which(row)).map(|row| &row.key).collect()
     };
     let unknown = of(&|row| row.status == RowStatus::Unknown && row.claim.is_some());
+    let untouched = |row: &Row| row.status.is_broken() && row.status != RowStatus::Blocked && row.claim.is_none();
     let used = of(&|row| matches!(row.status, RowStatus::Failed | RowStatus::Unconfirmed) && row.claim.is_some());
-    let untouched = of(&|row| {
-        matches!(row.status, RowStatus::Failed | RowStatus::Unconfirmed | RowStatus::Unknown) && row.claim.is_none()
-    });
+    // The newest plan of these is the one after their upstream, and it is no plan to apply.
+    let unplanned = of(&|row| untouched(row) && !row.behind.is_empty());
+    let undone = of(&|row| untouched(row) && row.behind.is_empty());
     let again = if run.is_merge_apply() { "ask for the apply on the run page" } else { "comment `stackorder apply`" };
     let mut items = Vec::new();
     if !unknown.is_empty() {
@@ -221,10 +226,16 @@ fn next_command(run: &Run, selected: &[&Row]) -> String {
         ));
     }
     if !used.is_empty() {
-        items.push(format!("The plans of {} were used: {}, then {again}.", lists::names(&used), plan_again(&used)));
+        let plans = if used.len() == 1 { ("plan", "was") } else { ("plans", "were") };
+        let names = lists::names(&used);
+        items.push(format!("The {} of {names} {} used: {}, then {again}.", plans.0, plans.1, plan_again(&used)));
     }
-    if !untouched.is_empty() {
-        items.push(format!("In {} nothing was applied: {again} again.", lists::names(&untouched)));
+    if !unplanned.is_empty() {
+        let names = lists::names(&unplanned);
+        items.push(format!("In {names} nothing was applied: {}, then {again}.", plan_again(&unplanned)));
+    }
+    if !undone.is_empty() {
+        items.push(format!("In {} nothing was applied: {again} again.", lists::names(&undone)));
     }
     if items.is_empty() {
         items.push(format!("Nothing was applied: {again} again."));

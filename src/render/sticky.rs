@@ -63,10 +63,12 @@ fn shown(scene: &Scene, view: &PlanView<'_>, context: &Context) -> String {
     let order = pull::order_of(scene, view);
     let rows = pull::by_wave(view, &order);
 
-    let mut top = head(scene, newest, view.status().unwrap_or(newest.status), context);
+    // A run that is not resolved yet will replace what the view still shows.
+    let status = if newest.status == RunStatus::Pending { None } else { view.status() };
+    let mut top = head(scene, newest, status.unwrap_or(newest.status), context);
     let title = roll_up::of_plans(view, &rows).title;
     top.push_str(&format!("{}\n\n", escape::cut(&escape::text(&title), LINE_BYTES_MAX)));
-    if let Some(advice) = advice(view.status()) {
+    if let Some(advice) = advice(status) {
         top.push_str(&format!("{advice}\n\n"));
     }
     top.push_str(&applies(scene, context));
@@ -242,7 +244,9 @@ fn details(newest: &Run, rows: &[(u32, &Row)], bytes_max: usize, context: &Conte
 fn has_something(row: &Row) -> bool {
     match row.status {
         RowStatus::Failed => true,
-        RowStatus::Planned | RowStatus::Unconfirmed => !row.plan_is_empty() && row.has_changes,
+        RowStatus::Planned | RowStatus::Unconfirmed => {
+            row.has_changes || row.summary.as_ref().is_some_and(|summary| !summary.is_empty())
+        }
         RowStatus::Pending
         | RowStatus::Planning
         | RowStatus::Applying
@@ -257,7 +261,7 @@ fn has_something(row: &Row) -> bool {
 /// The section of one stack within the limit; `None` when its first line does not fit. A plan without text and addresses
 /// is its counts alone.
 fn section(row: &Row, bytes_max: usize, context: &Context) -> Option<String> {
-    const CLOSE: &str = "\n</details>\n";
+    const CLOSE: &str = "\n\n</details>\n";
     let counts = match row.status {
         RowStatus::Failed => words::failed(row),
         RowStatus::Pending
@@ -278,5 +282,5 @@ fn section(row: &Row, bytes_max: usize, context: &Context) -> Option<String> {
     let body = changes::of_row(row, plan_text, room).unwrap_or_else(|| {
         format!("The job log has the whole output; {} has the rest.\n", context.run_link(&row.run_id))
     });
-    Some(format!("{open}{body}{CLOSE}"))
+    Some(format!("{open}{}{CLOSE}", body.trim_end()))
 }

@@ -15,9 +15,9 @@ pub fn verdicts<'s>(scene: &'s Scene, row: &'s Row) -> impl Iterator<Item = &'s 
     scene.verdicts.values().filter(move |verdict| verdict.run_id == row.run_id && verdict.key == row.key)
 }
 
-/// The summary of a stack's check, as Markdown.
-pub fn summary(scene: &Scene, row: &Row, context: &Context) -> String {
-    let mut out = place(row, context);
+/// The summary of a stack's check, as Markdown. The wave is the one to show, whatever run the row is of.
+pub fn summary(scene: &Scene, wave: u32, row: &Row, context: &Context) -> String {
+    let mut out = place(wave, row, context);
     if let Some(advice) = advice(row) {
         out.push_str(&format!("\n{advice}\n"));
     }
@@ -42,11 +42,11 @@ pub fn summary(scene: &Scene, row: &Row, context: &Context) -> String {
     out
 }
 
-fn place(row: &Row, context: &Context) -> String {
+fn place(wave: u32, row: &Row, context: &Context) -> String {
     let mut cells = vec![
         vec!["Mode".to_owned(), row.mode.to_string()],
         vec!["Stack".to_owned(), escape::code(row.key.as_str())],
-        vec!["Wave".to_owned(), row.wave.to_string()],
+        vec!["Wave".to_owned(), wave.to_string()],
         vec!["Environment".to_owned(), escape::code(&row.environment)],
         vec!["Run".to_owned(), context.run_link(&row.run_id)],
     ];
@@ -74,8 +74,11 @@ fn advice(row: &Row) -> Option<String> {
     let key = escape::code(&format!("stackorder unlock --force-state {}", row.key));
     let plan = escape::code(&format!("stackorder plan {}", row.key));
     Some(match (row.mode, row.status) {
-        (Mode::Apply, RowStatus::Unknown) if row.claim.is_none() => {
+        (Mode::Apply, RowStatus::Unknown) if row.claim.is_none() && row.behind.is_empty() => {
             "Its job never started; nothing was applied. Ask for the apply again.".to_owned()
+        }
+        (Mode::Apply, RowStatus::Unknown) if row.claim.is_none() => {
+            format!("Nothing was applied. Comment {plan}, then ask for the apply again.")
         }
         (Mode::Apply, RowStatus::Unknown) => format!(
             "Nobody knows what its job did; the state may be partly changed. Read the job log, check the state lock and \

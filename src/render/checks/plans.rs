@@ -15,12 +15,13 @@ const VERDICTS_BYTES_MAX: usize = 30_000;
 /// The checks at the view's first commit; rows of its other commits have theirs where they were planned.
 pub fn checks(scene: &Scene, view: &PlanView<'_>, context: &Context) -> Vec<Check> {
     let Some(newest) = view.runs.first() else { return Vec::new() };
-    let mut checks = vec![check(context, newest, PLAN.to_owned(), roll_up_content(scene, view, context))];
+    let rows = rows_of(scene, view);
+    let mut checks = vec![check(context, newest, PLAN.to_owned(), roll_up_content(scene, view, &rows, context))];
     let per_stack = PerStack::of(scene, view.rows.len());
-    for row in view.rows.values().copied() {
+    for (wave, row) in rows {
         let Some(run) = scene.run(&row.run_id).filter(|run| run.sha == view.sha) else { continue };
         if per_stack.shows(row.status.is_done_planning()) {
-            checks.push(check(context, run, format!("{PLAN}: {}", row.key), stack_content(scene, row, context)));
+            checks.push(check(context, run, format!("{PLAN}: {}", row.key), stack_content(scene, wave, row, context)));
         }
         if per_stack.shows(true) {
             checks.extend(body::verdicts(scene, row).map(|verdict| verdict_check(run, verdict, context)));
@@ -31,7 +32,7 @@ pub fn checks(scene: &Scene, view: &PlanView<'_>, context: &Context) -> Vec<Chec
             let content = Content {
                 status: CheckStatus::Completed(Conclusion::Cancelled),
                 title: "Not planned: its job was never started".to_owned(),
-                summary: body::summary(scene, row, context),
+                summary: body::summary(scene, row.wave, row, context),
                 text: String::new(),
             };
             checks.push(check(context, run, format!("{PLAN}: {}", row.key), content));
@@ -54,9 +55,8 @@ fn never_planned<'s>(scene: &'s Scene, view: &PlanView<'s>) -> Vec<(&'s Run, &'s
     found
 }
 
-fn roll_up_content(scene: &Scene, view: &PlanView<'_>, context: &Context) -> Content {
-    let rows = rows_of(scene, view);
-    let roll_up = roll_up::of_plans(view, &rows);
+fn roll_up_content(scene: &Scene, view: &PlanView<'_>, rows: &[(u32, &Row)], context: &Context) -> Content {
+    let roll_up = roll_up::of_plans(view, rows);
     let mut summary = format!("{}\n\n", escape::text(&roll_up.title));
     if let Some(advice) = advice(roll_up.status) {
         summary.push_str(&format!("{advice}\n\n"));
@@ -77,7 +77,7 @@ fn roll_up_content(scene: &Scene, view: &PlanView<'_>, context: &Context) -> Con
     if let Some(run) = view.runs.first() {
         summary.push_str(&format!("{}\n", context.run_link(&run.id)));
     }
-    Content { status: roll_up.status, title: roll_up.title, summary, text: table_of(&rows) }
+    Content { status: roll_up.status, title: roll_up.title, summary, text: table_of(rows) }
 }
 
 fn advice(status: CheckStatus) -> Option<&'static str> {
@@ -95,7 +95,7 @@ fn advice(status: CheckStatus) -> Option<&'static str> {
     }
 }
 
-fn stack_content(scene: &Scene, row: &Row, context: &Context) -> Content {
+fn stack_content(scene: &Scene, wave: u32, row: &Row, context: &Context) -> Content {
     let ended = CheckStatus::Completed;
     let (status, title) = match row.status {
         RowStatus::Pending => (CheckStatus::Queued, "Queued".to_owned()),
@@ -112,7 +112,7 @@ fn stack_content(scene: &Scene, row: &Row, context: &Context) -> Content {
     Content {
         status,
         title,
-        summary: body::summary(scene, row, context),
+        summary: body::summary(scene, wave, row, context),
         text: changes::of_row(row, plan_text, TEXT_BYTES_MAX).unwrap_or_default(),
     }
 }

@@ -53,7 +53,7 @@ pub fn of_plans(view: &PlanView<'_>, rows: &[(u32, &Row)]) -> RollUp {
     }
     let unconfirmed = all().filter(|row| row.status == RowStatus::Unconfirmed).count();
     if unconfirmed > 0 || view.status() == Some(RunStatus::Unconfirmed) {
-        let title = format!("Unconfirmed: the server did not confirm {}", count(unconfirmed, "plan"));
+        let title = format!("Unconfirmed: the server did not confirm {}", count(unconfirmed.max(1), "plan"));
         return RollUp::ended(Conclusion::ActionRequired, title);
     }
     if rows.is_empty() {

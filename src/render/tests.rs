@@ -1,0 +1,764 @@
+//! The texts as people read them, and the laws that hold for every scene.
+
+use insta::assert_snapshot;
+
+use self::scenes::*;
+use super::check::{Check, CheckStatus};
+use super::{checks, drift, outcome, refusal, run_comment, sticky};
+use crate::gate::Refusal;
+use crate::ids::StackId;
+use crate::run::model::DriftSeen;
+use crate::run::scene::Scene;
+use crate::run::status::{Mode, RowStatus, RunStatus, SkipReason, Trigger, VerdictStatus};
+
+mod laws;
+mod scenes;
+
+/// `name | status | title`, one line a check.
+fn listed(checks: &[Check]) -> String {
+    let line = |check: &Check| {
+        let status = match check.status {
+            CheckStatus::Queued => "queued",
+            CheckStatus::InProgress => "in progress",
+            CheckStatus::Completed(conclusion) => conclusion.as_str(),
+        };
+        format!("{} | {status} | {}", check.name, check.title)
+    };
+    checks.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn desired(scene: &Scene) -> String {
+    listed(&checks::desired(scene, &context()))
+}
+
+/// Without the marks that keep GitHub from linking and mentioning.
+fn visible(text: &str) -> String {
+    text.replace('\u{200b}', "")
+}
+
+fn find(scene: &Scene, name: &str) -> Check {
+    checks::desired(scene, &context()).into_iter().find(|check| check.name == name).unwrap()
+}
+
+#[test]
+fn a_registered_run_waits_for_its_resolve() {
+    let mut scene = scene();
+    add_run(&mut scene, Mode::Plan, Trigger::PullRequest, 'a', RunStatus::Pending);
+    assert_snapshot!(desired(&scene), @"
+    stackorder/resolve | in progress | Reading the stacks
+    stackorder/plan | queued | Waiting for resolve
+    ");
+}
+
+#[test]
+fn planned_stacks_have_green_checks_with_their_counts() {
+    let (mut scene, plan) = planned();
+    verdict(&mut scene, &plan, "vpc", "policy", VerdictStatus::Warn, "one bucket is public");
+    assert_snapshot!(desired(&scene), @"
+    stackorder/resolve | success | 3 stacks affected in 3 waves
+    stackorder/plan | success | 3 stacks in 3 waves: 3 to add, 0 to change, 1 to destroy, 0 to replace
+    stackorder/plan: vpc | success | 2 to add, 0 to change, 1 to destroy, 0 to replace
+    stackorder/policy: vpc | neutral | warn: one bucket is public
+    stackorder/plan: eks | success | No changes
+    stackorder/plan: apps | success | 1 to add, 0 to change, 0 to destroy, 0 to replace
+    ");
+}
+
+#[test]
+fn one_failed_plan_turns_the_roll_up_red_at_once() {
+    let (mut scene, plan) = planned();
+    scene.runs.get_mut(&plan).unwrap().status = RunStatus::Planning;
+    add_row(&mut scene, &plan, "eks", 1, RowStatus::Failed).exit_code = Some(1);
+    add_row(&mut scene, &plan, "apps", 2, RowStatus::Pending);
+    assert_snapshot!(desired(&scene), @"
+    stackorder/resolve | success | 3 stacks affected in 3 waves
+    stackorder/plan | failure | 1 failed of 3 stacks
+    stackorder/plan: vpc | success | 2 to add, 0 to change, 1 to destroy, 0 to replace
+    stackorder/plan: eks | failure | Failed with exit code 1
+    stackorder/plan: apps | queued | Queued
+    ");
+}
+
+#[test]
+fn an_unconfirmed_plan_is_no_green_light() {
+    let (mut scene, plan) = planned();
+    add_row(&mut scene, &plan, "eks", 1, RowStatus::Unconfirmed);
+    assert_snapshot!(desired(&scene), @"
+    stackorder/resolve | success | 3 stacks affected in 3 waves
+    stackorder/plan | action_required | Unconfirmed: the server did not confirm 1 plan
+    stackorder/plan: vpc | success | 2 to add, 0 to change, 1 to destroy, 0 to replace
+    stackorder/plan: eks | neutral | Unconfirmed: the server did not confirm this plan
+    stackorder/plan: apps | success | 1 to add, 0 to change, 0 to destroy, 0 to replace
+    ");
+}
+
+#[test]
+fn a_cycle_is_spelled_out() {
+    let mut scene = scene();
+    let plan = add_run(&mut scene, Mode::Plan, Trigger::PullRequest, 'a', RunStatus::Failed);
+    let run = scene.runs.get_mut(&plan).unwrap();
+    run.waves = 0;
+    run.cycles = vec![vec!["a".to_owned(), "b".to_owned(), "a".to_owned()]];
+    assert_snapshot!(desired(&scene), @"
+    stackorder/resolve | failure | Dependency cycle: a → b → a
+    stackorder/plan | failure | Dependency cycle: a → b → a
+    ");
+    assert_snapshot!(find(&scene, "stackorder/resolve").summary, @"
+    These stacks wait for each other:
+
+    - `a` → `b` → `a`
+
+    Remove one of the edges, or list an edge that was only inferred under `ignore_inferred`.
+
+    [run page](https://so.test/runs/00000000-0000-4000-8000-000000000001)
+    ");
+}
+
+#[test]
+fn nothing_affected_is_green_everywhere_before_a_merge_and_has_no_apply_on_merge() {
+    let mut scene = scene();
+    let plan = add_run(&mut scene, Mode::Plan, Trigger::PullRequest, 'a', RunStatus::Planned);
+    scene.runs.get_mut(&plan).unwrap().waves = 0;
+    assert_snapshot!(desired(&scene), @"
+    stackorder/resolve | success | No stacks affected
+    stackorder/plan | success | No stacks affected
+    stackorder/apply | success | No stacks affected, nothing to apply
+    ");
+    policy(&mut scene, |config| config.apply.mode = crate::config::model::ApplyMode::OnMerge);
+    assert!(!desired(&scene).contains("stackorder/apply"));
+}
+
+#[test]
+fn a_dispatch_that_github_refused_leaves_no_check_waiting() {
+    let mut scene = scene();
+    let plan = add_run(&mut scene, Mode::Plan, Trigger::Comment, 'a', RunStatus::Failed);
+    scene.runs.get_mut(&plan).unwrap().warn("GitHub answered 404");
+    add_row(&mut scene, &plan, "vpc", 0, RowStatus::Pending);
+    assert_snapshot!(desired(&scene), @"
+    stackorder/resolve | success | 1 stack affected in 1 wave
+    stackorder/plan | failure | GitHub answered 404
+    stackorder/plan: vpc | cancelled | Not planned: its job was never started
+    ");
+}
+
+#[test]
+fn an_apply_says_what_each_stack_waits_for() {
+    let (mut scene, apply) = applying(
+        RunStatus::Applying,
+        &[("vpc", 0, RowStatus::Applying), ("eks", 1, RowStatus::Planned), ("apps", 2, RowStatus::Planned)],
+    );
+    scene.row_mut(&apply, &key("vpc")).unwrap().waiting_for_approval = true;
+    assert_snapshot!(desired(&scene), @"
+    stackorder/resolve | success | 3 stacks affected in 3 waves
+    stackorder/plan | success | 3 stacks in 3 waves: 3 to add, 0 to change, 1 to destroy, 0 to replace
+    stackorder/apply | in progress | Applying wave 0 of 3: 0 of 3 stacks done
+    stackorder/plan: vpc | success | 2 to add, 0 to change, 1 to destroy, 0 to replace
+    stackorder/plan: eks | success | No changes
+    stackorder/plan: apps | success | 1 to add, 0 to change, 0 to destroy, 0 to replace
+    stackorder/apply: apps | queued | Waiting for wave 1
+    stackorder/apply: eks | queued | Waiting for wave 0
+    stackorder/apply: vpc | in progress | Waiting for approval of production
+    ");
+}
+
+#[test]
+fn a_wave_that_is_planned_again_says_so() {
+    let (mut scene, apply) = replanning();
+    assert_snapshot!(desired(&scene), @"
+    stackorder/resolve | success | 3 stacks affected in 3 waves
+    stackorder/plan | in progress | Planning: 2 of 3 stacks done
+    stackorder/apply | in progress | Planning 1 stack again before wave 1
+    stackorder/plan: vpc | success | 2 to add, 0 to change, 1 to destroy, 0 to replace
+    stackorder/plan: eks | in progress | Planning
+    stackorder/plan: apps | success | 1 to add, 0 to change, 0 to destroy, 0 to replace
+    stackorder/apply: apps | queued | Waiting for wave 1
+    stackorder/apply: eks | queued | Planning again after vpc
+    stackorder/apply: vpc | success | 1 added, 0 changed, 0 destroyed, 0 replaced
+    ");
+    scene.runs.get_mut(&apply).unwrap().status = RunStatus::Failed;
+    assert!(find(&scene, "stackorder/apply: apps").title.starts_with("Never reached"));
+}
+
+/// `vpc` is applied, and `eks` is planned again before wave 1.
+fn replanning() -> (Scene, crate::ids::RunId) {
+    let (mut scene, apply) = applying(
+        RunStatus::Applying,
+        &[("vpc", 0, RowStatus::Applied), ("eks", 1, RowStatus::Planned), ("apps", 2, RowStatus::Planned)],
+    );
+    scene.runs.get_mut(&apply).unwrap().current_wave = 1;
+    scene.row_mut(&apply, &key("eks")).unwrap().behind = vec!["vpc".to_owned()];
+    let replan = add_run(&mut scene, Mode::Plan, Trigger::Upstream, 'a', RunStatus::Planning);
+    let run = scene.runs.get_mut(&replan).unwrap();
+    run.for_run = Some(apply.clone());
+    run.for_wave = 1;
+    add_row(&mut scene, &replan, "eks", 0, RowStatus::Planning);
+    (scene, apply)
+}
+
+/// `eks` has a new plan after `vpc`, and `apps` waits for it.
+fn with_a_new_plan() -> (Scene, crate::ids::RunId) {
+    let (mut scene, apply) = replanning();
+    scene.runs.get_mut(&apply).unwrap().status = RunStatus::Applied;
+    let row = scene.row_mut(&apply, &key("eks")).unwrap();
+    row.status = RowStatus::Skipped;
+    row.skip_reason = Some(SkipReason::PlanChanged);
+    row.note = "its plan changed after vpc was applied".to_owned();
+    let row = scene.row_mut(&apply, &key("apps")).unwrap();
+    row.status = RowStatus::Skipped;
+    row.skip_reason = Some(SkipReason::Waits);
+    row.behind = vec!["eks".to_owned()];
+    row.note = "waits for eks".to_owned();
+    let replan = scene.replan_of(&apply, 1).unwrap().id.clone();
+    scene.runs.get_mut(&replan).unwrap().status = RunStatus::Planned;
+    scene.runs.get_mut(&replan).unwrap().taken_over = true;
+    let row = scene.row_mut(&replan, &key("eks")).unwrap();
+    row.status = RowStatus::Planned;
+    with_counts(row, 2, 3);
+    (scene, apply)
+}
+
+/// `eks` failed after its job claimed it, `apps` is blocked by it.
+fn broken() -> (Scene, crate::ids::RunId) {
+    let (mut scene, apply) = applying(
+        RunStatus::Failed,
+        &[("vpc", 0, RowStatus::Applied), ("eks", 1, RowStatus::Failed), ("apps", 2, RowStatus::Blocked)],
+    );
+    scene.runs.get_mut(&apply).unwrap().current_wave = 1;
+    let row = scene.row_mut(&apply, &key("eks")).unwrap();
+    row.exit_code = Some(1);
+    row.error_text = "Error: quota exceeded\n".to_owned();
+    row.job_url = "https://github.test/acme/infra/actions/runs/9/job/1".to_owned();
+    claim(row);
+    scene.row_mut(&apply, &key("apps")).unwrap().blocked_by = vec!["eks".to_owned()];
+    (scene, apply)
+}
+
+#[test]
+fn a_new_plan_after_its_upstream_waits_for_a_person() {
+    let (mut scene, apply) = with_a_new_plan();
+    assert_snapshot!(desired(&scene), @"
+    stackorder/resolve | success | 3 stacks affected in 3 waves
+    stackorder/plan | success | 3 stacks in 3 waves: 5 to add, 0 to change, 4 to destroy, 0 to replace
+    stackorder/apply | action_required | 1 stack has a new plan after its upstream; review it and comment stackorder apply
+    stackorder/plan: vpc | success | 2 to add, 0 to change, 1 to destroy, 0 to replace
+    stackorder/plan: eks | success | 2 to add, 0 to change, 3 to destroy, 0 to replace
+    stackorder/plan: apps | success | 1 to add, 0 to change, 0 to destroy, 0 to replace
+    stackorder/apply: apps | action_required | Waits for eks
+    stackorder/apply: eks | action_required | Its plan changed after vpc was applied
+    stackorder/apply: vpc | success | 1 added, 0 changed, 0 destroyed, 0 replaced
+    ");
+    let run = scene.runs.get_mut(&apply).unwrap();
+    run.trigger = Trigger::PullRequest;
+    run.sha = sha('d');
+    assert_snapshot!(find(&scene, "stackorder/apply").title, @"1 stack has a new plan after its upstream; review it and ask for the apply on the run page");
+}
+
+#[test]
+fn a_failed_stack_blocks_what_is_behind_it() {
+    let (scene, _) = broken();
+    assert_snapshot!(desired(&scene), @"
+    stackorder/resolve | success | 3 stacks affected in 3 waves
+    stackorder/plan | success | 3 stacks in 3 waves: 3 to add, 0 to change, 1 to destroy, 0 to replace
+    stackorder/apply | failure | 1 failed, 1 blocked of 3 stacks
+    stackorder/plan: vpc | success | 2 to add, 0 to change, 1 to destroy, 0 to replace
+    stackorder/plan: eks | success | No changes
+    stackorder/plan: apps | success | 1 to add, 0 to change, 0 to destroy, 0 to replace
+    stackorder/apply: apps | failure | Blocked by eks
+    stackorder/apply: eks | failure | Failed with exit code 1
+    stackorder/apply: vpc | success | 1 added, 0 changed, 0 destroyed, 0 replaced
+    ");
+}
+
+#[test]
+fn an_unknown_result_points_to_the_state_lock_only_if_a_job_claimed_it() {
+    let rows = [("vpc", 0, RowStatus::Unknown), ("eks", 0, RowStatus::Unknown)];
+    let (mut scene, apply) = applying(RunStatus::Failed, &rows);
+    claim(scene.row_mut(&apply, &key("vpc")).unwrap());
+    let claimed = find(&scene, "stackorder/apply: vpc");
+    let unclaimed = find(&scene, "stackorder/apply: eks");
+    assert!(claimed.summary.contains("`stackorder unlock --force-state vpc`"), "{}", claimed.summary);
+    assert_eq!(unclaimed.title, "Never started; nothing was applied");
+    assert!(!unclaimed.summary.contains("unlock"), "{}", unclaimed.summary);
+}
+
+#[test]
+fn a_subset_keeps_the_check_open_until_the_rest_is_applied() {
+    let (mut scene, apply) = applying(RunStatus::Applied, &[("vpc", 0, RowStatus::Applied)]);
+    not_selected(add_row(&mut scene, &apply, "eks", 0, RowStatus::Skipped));
+    not_selected(add_row(&mut scene, &apply, "apps", 0, RowStatus::Skipped));
+    assert_snapshot!(desired(&scene), @"
+    stackorder/resolve | success | 3 stacks affected in 3 waves
+    stackorder/plan | success | 3 stacks in 3 waves: 3 to add, 0 to change, 1 to destroy, 0 to replace
+    stackorder/apply | action_required | 2 of 3 stacks still to be applied
+    stackorder/plan: vpc | success | 2 to add, 0 to change, 1 to destroy, 0 to replace
+    stackorder/plan: eks | success | No changes
+    stackorder/plan: apps | success | 1 to add, 0 to change, 0 to destroy, 0 to replace
+    stackorder/apply: apps | neutral | Not in the requested subset
+    stackorder/apply: eks | neutral | Not in the requested subset
+    stackorder/apply: vpc | success | 1 added, 0 changed, 0 destroyed, 0 replaced
+    ");
+
+    let mut partly = scene.clone();
+    policy(&mut partly, |config| config.apply.require_complete = false);
+    assert_snapshot!(find(&partly, "stackorder/apply").title, @"1 stack applied, 2 skipped: 1 added, 0 changed, 0 destroyed, 0 replaced");
+
+    let rest =
+        add_apply(&mut scene, RunStatus::Applied, &[("eks", 0, RowStatus::Noop), ("apps", 1, RowStatus::Applied)]);
+    not_selected(add_row(&mut scene, &rest, "vpc", 0, RowStatus::Skipped));
+    assert_snapshot!(desired(&scene), @"
+    stackorder/resolve | success | 3 stacks affected in 3 waves
+    stackorder/plan | success | 3 stacks in 3 waves: 3 to add, 0 to change, 1 to destroy, 0 to replace
+    stackorder/apply | success | 1 stack applied, 1 skipped: 1 added, 0 changed, 0 destroyed, 0 replaced
+    stackorder/plan: vpc | success | 2 to add, 0 to change, 1 to destroy, 0 to replace
+    stackorder/plan: eks | success | No changes
+    stackorder/plan: apps | success | 1 to add, 0 to change, 0 to destroy, 0 to replace
+    stackorder/apply: apps | success | 1 added, 0 changed, 0 destroyed, 0 replaced
+    stackorder/apply: eks | success | Nothing to apply
+    stackorder/apply: vpc | success | 1 added, 0 changed, 0 destroyed, 0 replaced
+    ");
+}
+
+#[test]
+fn a_superseded_apply_of_the_head_is_cancelled() {
+    let (scene, _) = applying(RunStatus::Superseded, &[("vpc", 0, RowStatus::Planned)]);
+    assert_snapshot!(desired(&scene), @"
+    stackorder/resolve | success | 3 stacks affected in 3 waves
+    stackorder/plan | success | 3 stacks in 3 waves: 3 to add, 0 to change, 1 to destroy, 0 to replace
+    stackorder/apply | cancelled | Superseded by bbbbbbb
+    stackorder/plan: vpc | success | 2 to add, 0 to change, 1 to destroy, 0 to replace
+    stackorder/plan: eks | success | No changes
+    stackorder/plan: apps | success | 1 to add, 0 to change, 0 to destroy, 0 to replace
+    stackorder/apply: vpc | cancelled | Superseded by bbbbbbb
+    ");
+}
+
+#[test]
+fn what_a_superseded_commit_has_is_ended_and_verdicts_are_left_alone() {
+    let (mut scene, plan) = planned();
+    scene.runs.get_mut(&plan).unwrap().status = RunStatus::Superseded;
+    scene.runs.get_mut(&plan).unwrap().superseded_by = sha('b').to_string();
+    let names = [
+        "stackorder/apply",
+        "stackorder/apply: vpc",
+        "stackorder/plan",
+        "stackorder/plan-cost: vpc",
+        "stackorder/plan: vpc",
+        "stackorder/resolve",
+    ];
+    let names = names.map(str::to_owned).into();
+    assert_snapshot!(listed(&checks::superseded(&scene, &plan, &names, &context())), @"
+    stackorder/apply | cancelled | Superseded by bbbbbbb
+    stackorder/apply: vpc | cancelled | Superseded by bbbbbbb
+    stackorder/plan | neutral | Superseded by bbbbbbb
+    stackorder/plan: vpc | neutral | Superseded by bbbbbbb
+    ");
+
+    // An apply that had claimed a stack runs on at its commit.
+    add_apply(&mut scene, RunStatus::Applying, &[("vpc", 0, RowStatus::Applying)]);
+    assert!(!listed(&checks::superseded(&scene, &plan, &names, &context())).contains("stackorder/apply"));
+}
+
+#[test]
+fn after_a_merge_the_apply_stands_at_the_merge_commit() {
+    let (mut scene, _) = planned();
+    policy(&mut scene, |config| config.apply.mode = crate::config::model::ApplyMode::OnMerge);
+    let apply = add_run(&mut scene, Mode::Apply, Trigger::PullRequest, 'd', RunStatus::Applied);
+    for stack in ["vpc", "eks", "apps"] {
+        with_counts(add_row(&mut scene, &apply, stack, 0, RowStatus::Applied), 1, 0);
+    }
+    let checks = checks::desired(&scene, &context());
+    let at = |letter: char| checks.iter().filter(|check| check.head_sha == sha(letter)).cloned().collect::<Vec<_>>();
+    assert!(at('a').iter().all(|check| !check.name.starts_with("stackorder/apply")));
+    assert_snapshot!(listed(&at('d')), @"
+    stackorder/apply | success | 3 stacks applied: 3 added, 0 changed, 0 destroyed, 0 replaced
+    stackorder/apply: apps | success | 1 added, 0 changed, 0 destroyed, 0 replaced
+    stackorder/apply: eks | success | 1 added, 0 changed, 0 destroyed, 0 replaced
+    stackorder/apply: vpc | success | 1 added, 0 changed, 0 destroyed, 0 replaced
+    ");
+}
+
+#[test]
+fn stacks_have_checks_of_their_own_only_while_they_are_few() {
+    let many = |number: usize| {
+        let mut scene = scene();
+        let plan = add_run(&mut scene, Mode::Plan, Trigger::PullRequest, 'a', RunStatus::Planning);
+        for at in 0..number {
+            let status = if at == 0 { RowStatus::Planned } else { RowStatus::Pending };
+            add_row(&mut scene, &plan, &format!("stack-{at:03}"), 0, status);
+        }
+        checks::desired(&scene, &context()).iter().filter(|check| check.name.starts_with("stackorder/plan: ")).count()
+    };
+    assert_eq!([many(10), many(11), many(20), many(21)], [10, 1, 1, 0]);
+}
+
+#[test]
+fn the_check_of_a_stack_says_where_it_stands() {
+    let (mut scene, plan) = planned();
+    lock(&mut scene, "vpc", 7);
+    verdict(&mut scene, &plan, "vpc", "policy", VerdictStatus::Pass, "all good");
+    let row = scene.row_mut(&plan, &key("vpc")).unwrap();
+    row.plan_artifact = "stackorder-plan-vpc".to_owned();
+    row.plan_artifact_expires_at = Some(1_790_000_000_000);
+    row.job_url = "https://github.test/acme/infra/actions/runs/9/job/1".to_owned();
+    let mut context = context();
+    context.plan_texts.insert((plan, key("vpc")), "  + resource \"x\" \"y\" {}\n".to_owned());
+    let check =
+        checks::desired(&scene, &context).into_iter().find(|check| check.name == "stackorder/plan: vpc").unwrap();
+    assert_snapshot!(visible(&check.summary), @r"
+    |  |  |
+    | --- | --- |
+    | Mode | plan |
+    | Stack | `vpc` |
+    | Wave | 0 |
+    | Environment | `production` |
+    | Run | [run page](https://so.test/runs/00000000-0000-4000-8000-000000000001) |
+    | Job | [job log](https://github.test/acme/infra/actions/runs/9/job/1) |
+    | Why | its files changed |
+
+    **Locked by [\#7](https://github.test/acme/infra/pull/7)** since 2026-09-27T08:00:00Z. Plans still run; an apply is refused until the lock is released.
+
+    | Add | Change | Destroy | Replace |
+    | --- | --- | --- | --- |
+    | 2 | 0 | 1 | 0 |
+
+    | Check | Verdict | Summary | Details |
+    | --- | --- | --- | --- |
+    | `policy` | pass | all good | – |
+
+    Plan artifact `stackorder-plan-vpc`, until 2026-09-21T14:13:20Z
+    ");
+    assert_snapshot!(check.text, @r#"
+    ```hcl
+      + resource "x" "y" {}
+    ```
+    "#);
+}
+
+#[test]
+fn the_sticky_comment_shows_the_plans() {
+    let (mut scene, plan) = planned();
+    lock(&mut scene, "eks", 7);
+    scene.runs.get_mut(&plan).unwrap().warn("docs/x.tf:3: not understood");
+    add_apply(&mut scene, RunStatus::Applying, &[("vpc", 0, RowStatus::Applying)]);
+    let mut context = context();
+    context.plan_texts.insert((plan, key("vpc")), "  + resource \"x\" \"y\" {}\n".to_owned());
+    assert_snapshot!(visible(&sticky::comment(&scene, &context).unwrap()), @r#"
+    <!-- stackorder:sticky -->
+    ### Stackorder: planned
+
+    plan · [aaaaaaa](https://github.test/acme/infra/commit/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa) · [run page](https://so.test/runs/00000000-0000-4000-8000-000000000001)
+
+    3 stacks in 3 waves: 3 to add, 0 to change, 1 to destroy, 0 to replace
+
+    **Applies**
+
+    - [aaaaaaa](https://github.test/acme/infra/commit/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa) applying, by octocat, [run page](https://so.test/runs/00000000-0000-4000-8000-000000000002)
+
+    **Locked by others: an apply of these is refused until the lock is released**
+
+    - `eks` by [\#7](https://github.test/acme/infra/pull/7) since 2026-09-27T08:00:00Z
+
+    ```mermaid
+    flowchart LR
+      subgraph wave0["wave 0"]
+        s0["vpc"]
+      end
+      subgraph wave1["wave 1"]
+        s1["eks"]
+      end
+      subgraph wave2["wave 2"]
+        s2["apps"]
+      end
+      s0 --> s1
+      s1 --> s2
+    ```
+
+    | Wave | Stack | Environment | Add | Change | Destroy | Replace | Status | Job |
+    | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+    | 0 | `vpc` | production | 2 | 0 | 1 | 0 | planned | – |
+    | 1 | `eks` | production | 0 | 0 | 0 | 0 | planned | – |
+    | 2 | `apps` | production | 1 | 0 | 0 | 0 | planned | – |
+
+    <details><summary><code>vpc</code>: planned, 2 to add, 0 to change, 1 to destroy, 0 to replace</summary>
+
+    ```hcl
+      + resource "x" "y" {}
+    ```
+
+    </details>
+    <details><summary><code>apps</code>: planned, 1 to add, 0 to change, 0 to destroy, 0 to replace</summary>
+
+    Add 1:
+
+    - `terraform_data.new[0]`
+
+    </details>
+
+    <details><summary>Why these stacks</summary>
+
+    - `vpc`: its files changed
+    - `eks`: it depends on an affected stack, via `vpc`
+    - `apps`: it depends on an affected stack, via `vpc`
+
+    </details>
+
+    **1 warning**
+
+    - docs/x.tf:3: not understood
+
+    ---
+    `stackorder plan [stacks]` plans again · `stackorder apply [stacks]` applies · `stackorder unlock [stacks]` releases locks · `stackorder help` explains
+    "#);
+}
+
+#[test]
+fn a_stack_planned_again_by_itself_keeps_its_wave_in_the_table() {
+    let (mut scene, _) = planned();
+    let again = add_run(&mut scene, Mode::Plan, Trigger::Comment, 'a', RunStatus::Planned);
+    with_counts(add_row(&mut scene, &again, "apps", 0, RowStatus::Planned), 5, 0);
+    let body = sticky::comment(&scene, &context()).unwrap();
+    assert!(body.contains("| 2 | `apps` | production | 5 |"), "{body}");
+}
+
+#[test]
+fn without_a_plan_run_there_is_no_sticky_comment() {
+    assert_eq!(sticky::comment(&scene(), &context()), None);
+}
+
+#[test]
+fn a_superseded_head_says_that_it_waits() {
+    let (mut scene, plan) = planned();
+    scene.runs.get_mut(&plan).unwrap().status = RunStatus::Superseded;
+    scene.runs.get_mut(&plan).unwrap().superseded_by = sha('b').to_string();
+    assert_snapshot!(sticky::comment(&scene, &context()).unwrap(), @"
+    <!-- stackorder:sticky -->
+    ### Stackorder: superseded
+
+    plan · [aaaaaaa](https://github.test/acme/infra/commit/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa) · [run page](https://so.test/runs/00000000-0000-4000-8000-000000000001)
+
+    Superseded by bbbbbbb; waiting for the plans of the new head.
+
+    ---
+    `stackorder plan [stacks]` plans again · `stackorder apply [stacks]` applies · `stackorder unlock [stacks]` releases locks · `stackorder help` explains
+    ");
+}
+
+#[test]
+fn the_run_comment_lists_who_has_to_approve() {
+    let (mut scene, apply) =
+        applying(RunStatus::Applying, &[("vpc", 0, RowStatus::Applying), ("eks", 1, RowStatus::Planned)]);
+    scene.row_mut(&apply, &key("vpc")).unwrap().waiting_for_approval = true;
+    let mut context = context();
+    let pending = vec![("staging".to_owned(), 78), ("production".to_owned(), 77), ("production".to_owned(), 77)];
+    context.pending.insert(apply.clone(), pending);
+    assert_snapshot!(run_comment::comment(&scene, &apply, &context).unwrap(), @"
+    <!-- stackorder:run:00000000-0000-4000-8000-000000000002 -->
+    ### Stackorder apply: applying
+
+    [aaaaaaa](https://github.test/acme/infra/commit/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa) · requested by octocat · [run page](https://so.test/runs/00000000-0000-4000-8000-000000000002)
+
+    Applying wave 0 of 3: 0 of 2 stacks done
+
+    **Waiting for approval**
+
+    - `production`: [approve or reject](https://github.test/acme/infra/actions/runs/77)
+    - `staging`: [approve or reject](https://github.test/acme/infra/actions/runs/78)
+
+    | Wave | Stack | Environment | Add | Change | Destroy | Replace | Status | Job |
+    | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+    | 0 | `vpc` | production | 1 | 0 | 0 | 0 | waiting for approval | – |
+    | 1 | `eks` | production | 1 | 0 | 0 | 0 | planned | – |
+    ");
+}
+
+#[test]
+fn only_applies_that_began_have_a_run_comment() {
+    let (mut scene, apply) = applying(RunStatus::Applying, &[("vpc", 0, RowStatus::Planned)]);
+    let plan = scene.newest_plan_run().unwrap().id.clone();
+    assert_eq!(run_comment::comment(&scene, &plan, &context()), None);
+    scene.runs.get_mut(&apply).unwrap().started_at = None;
+    assert_eq!(run_comment::comment(&scene, &apply, &context()), None);
+    scene.runs.get_mut(&apply).unwrap().started_at = Some(1);
+    scene.runs.get_mut(&apply).unwrap().trigger = Trigger::Manual;
+    assert_eq!(run_comment::comment(&scene, &apply, &context()), None);
+}
+
+#[test]
+fn the_outcome_of_a_good_apply() {
+    let (mut scene, apply) =
+        applying(RunStatus::Applied, &[("vpc", 0, RowStatus::Applied), ("eks", 1, RowStatus::Noop)]);
+    not_selected(add_row(&mut scene, &apply, "apps", 0, RowStatus::Skipped));
+    assert_snapshot!(outcome::comment(&scene, &apply, &context()), @"
+    **Applied [aaaaaaa](https://github.test/acme/infra/commit/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa)**, asked for by octocat: 1 stack applied: 1 added, 0 changed, 0 destroyed, 0 replaced; nothing to apply in 1 stack.
+
+    Left out, because the request did not name it: `apps`.
+
+    2 locks stay with this pull request until it is merged or `stackorder unlock` releases them.
+
+    [run page](https://so.test/runs/00000000-0000-4000-8000-000000000002)
+    ");
+}
+
+#[test]
+fn the_outcome_of_a_failed_apply_says_what_to_do_next() {
+    let (scene, apply) = broken();
+    assert_snapshot!(outcome::comment(&scene, &apply, &context()), @"
+    **Apply of [aaaaaaa](https://github.test/acme/infra/commit/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa) failed in wave 1**, asked for by octocat.
+
+    `eks` failed with exit code 1, [job](https://github.test/acme/infra/actions/runs/9/job/1)
+
+    ```text
+    Error: quota exceeded
+    ```
+
+    Blocked:
+
+    - `apps` by `eks`
+
+    Applied: `vpc`.
+
+    1 later wave was not dispatched.
+
+    3 locks stay with this pull request until it is merged or `stackorder unlock` releases them.
+
+    **Next**
+
+    - The plan of `eks` was used: comment `stackorder plan eks`, then comment `stackorder apply`.
+
+    [run page](https://so.test/runs/00000000-0000-4000-8000-000000000002)
+    ");
+}
+
+#[test]
+fn the_outcome_of_unknown_results_tells_claimed_from_unclaimed() {
+    let rows = [("vpc", 0, RowStatus::Unknown), ("eks", 0, RowStatus::Unknown)];
+    let (mut scene, apply) = applying(RunStatus::Failed, &rows);
+    claim(scene.row_mut(&apply, &key("vpc")).unwrap());
+    assert_snapshot!(outcome::comment(&scene, &apply, &context()), @"
+    **Apply of [aaaaaaa](https://github.test/acme/infra/commit/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa) failed in wave 0**, asked for by octocat.
+
+    `eks` unknown: nothing was applied
+
+    `vpc` unknown
+
+    2 later waves were not dispatched.
+
+    2 locks stay with this pull request until it is merged or `stackorder unlock` releases them.
+
+    **Next**
+
+    - Nobody knows what the jobs of `vpc` did; the state may be partly changed. Read the job log, release the state lock with the tool if the runner died, run `stackorder unlock --force-state vpc`, then comment `stackorder plan vpc`.
+    - In `eks` nothing was applied: comment `stackorder apply` again.
+
+    [run page](https://so.test/runs/00000000-0000-4000-8000-000000000002)
+    ");
+}
+
+#[test]
+fn the_outcome_shows_old_and_new_counts_of_a_new_plan() {
+    let (scene, apply) = with_a_new_plan();
+    assert_snapshot!(outcome::comment(&scene, &apply, &context()), @"
+    **Applied [aaaaaaa](https://github.test/acme/infra/commit/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa)**, asked for by octocat: 1 stack applied: 1 added, 0 changed, 0 destroyed, 0 replaced.
+
+    **1 stack has a new plan after its upstream; review it and comment `stackorder apply`.**
+
+    | Stack | After | Old plan | New plan | Run | Why it waits |
+    | --- | --- | --- | --- | --- | --- |
+    | `eks` | `vpc` | 1 to add, 0 to change, 0 to destroy, 0 to replace | 2 to add, 0 to change, 3 to destroy, 0 to replace | [run page](https://so.test/runs/00000000-0000-4000-8000-000000000003) | its plan changed after vpc was applied |
+
+    These wait for them:
+
+    - `apps` waits for eks
+
+    3 locks stay with this pull request until it is merged or `stackorder unlock` releases them.
+
+    [run page](https://so.test/runs/00000000-0000-4000-8000-000000000002)
+    ");
+}
+
+#[test]
+fn a_plan_that_failed_after_its_upstream_has_to_be_made_again() {
+    let (mut scene, apply) = replanning();
+    scene.runs.get_mut(&apply).unwrap().status = RunStatus::Failed;
+    scene.row_mut(&apply, &key("eks")).unwrap().status = RowStatus::Failed;
+    let body = outcome::comment(&scene, &apply, &context());
+    let next = "- In `eks` nothing was applied: comment `stackorder plan eks`, then comment `stackorder apply`.";
+    assert!(body.contains(next), "{body}");
+}
+
+#[test]
+fn an_apply_that_runs_on_at_an_older_head_keeps_its_checks_there() {
+    let (mut scene, apply) = applying(RunStatus::Applying, &[("vpc", 0, RowStatus::Applying)]);
+    let old = scene.newest_plan_run().unwrap().id.clone();
+    scene.runs.get_mut(&old).unwrap().status = RunStatus::Superseded;
+    let new = add_run(&mut scene, Mode::Plan, Trigger::PullRequest, 'b', RunStatus::Planning);
+    add_row(&mut scene, &new, "vpc", 0, RowStatus::Planning);
+    // A later re-plan of the old apply does not make the old commit the head again.
+    let replan = add_run(&mut scene, Mode::Plan, Trigger::Upstream, 'a', RunStatus::Planning);
+    scene.runs.get_mut(&replan).unwrap().for_run = Some(apply);
+    scene.runs.get_mut(&replan).unwrap().for_wave = 1;
+    let checks = checks::desired(&scene, &context());
+    let at = |letter: char| checks.iter().filter(|check| check.head_sha == sha(letter)).cloned().collect::<Vec<_>>();
+    assert_snapshot!(listed(&at('a')), @"
+    stackorder/apply | in progress | Applying wave 0 of 3: 0 of 1 stack done
+    stackorder/apply: vpc | in progress | Applying in production
+    ");
+    assert!(listed(&at('b')).starts_with("stackorder/resolve | success"));
+    assert!(sticky::comment(&scene, &context()).unwrap().contains("[bbbbbbb]"));
+}
+
+#[test]
+fn a_refusal_names_every_reason_by_layer() {
+    let refusal = |layer, name: &str, reason: &str, stacks: &[&str]| Refusal {
+        layer,
+        name: name.to_owned(),
+        reason: reason.to_owned(),
+        stacks: stacks.iter().map(|stack| key(stack)).collect(),
+    };
+    let refusals = [
+        refusal(2, "approvals", "0 of 1 approvals", &[]),
+        refusal(1, "authorization", "`octocat` is in no allowed team", &["stacks/prod/vpc"]),
+    ];
+    assert_snapshot!(refusal::comment("stackorder apply stacks/prod/vpc", &refusals), @"
+    **Refused: `stackorder apply stacks/prod/vpc`.** Nothing has started.
+
+    - **Layer 1, authorization** (`stacks/prod/vpc`): `octocat` is in no allowed team
+    - **Layer 2, approvals**: 0 of 1 approvals
+
+    These are Stackorder's own checks. Environment reviewers and the role's trust policy gate the job besides.
+    Repair the points above and comment `stackorder apply stacks/prod/vpc` again; `stackorder help` lists the commands.
+    ");
+
+    let many = vec![refusal(3, "plan", "failed", &[]); 53];
+    let text = refusal::comment("stackorder apply", &many);
+    assert_eq!(text.matches("- **Layer 3, plan**: failed\n").count(), 50);
+    assert!(text.contains("\n… and 3 more\n"), "{text}");
+}
+
+#[test]
+fn the_drift_issue_does_not_change_with_the_time_of_the_check() {
+    let seen = DriftSeen {
+        stack_id: StackId::of(1, "vpc"),
+        repo_id: 1,
+        key: key("vpc"),
+        run_id: id(1),
+        checked_at: 1,
+        drifted: true,
+        summary: Some(counts(0, 2)),
+    };
+    let later = DriftSeen { checked_at: 2, run_id: id(2), ..seen.clone() };
+    let body = drift::issue_body("acme/infra", &key("vpc"), &seen, "https://so.test");
+    assert_eq!(body, drift::issue_body("acme/infra", &key("vpc"), &later, "https://so.test"));
+    assert_snapshot!(body, @"
+    `vpc` in acme/infra has drifted: 0 to add, 0 to change, 2 to destroy, 0 to replace.
+
+    The [stack page](https://so.test/stacks/0623241e-3f6f-88e9-8966-b3fb518caf76) says when it was checked and shows the whole plan.
+
+    Destroy 2:
+
+    - `terraform_data.old[0]`
+    - `terraform_data.old[1]`
+
+    What is deployed differs from the default branch. Either change the code to match and merge it, or apply the code again: open a pull request that touches the stack, review its plan, and apply it. This issue closes itself when a check finds no drift.
+    ");
+}
