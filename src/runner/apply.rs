@@ -126,8 +126,7 @@ async fn claimed(job: &Job, report: &Report, claim: &ClaimResponse, request: &Ap
 }
 
 async fn fresh(job: &Job, checkout: &ScannedTree, report: &Report, argument: &str) -> Done {
-    let started =
-        async { Ok::<_, StepError>(StackJob::start(job, checkout, choose(checkout, argument)?, report).await?) };
+    let started = async { StackJob::start(job, checkout, choose(checkout, argument)?, report).await };
     let mut stack_job = match started.await {
         Ok(stack_job) => stack_job,
         Err(error) => return not_applied(job, report, None, error),

@@ -104,9 +104,8 @@ pub async fn prepare(
                     let summarised = stack_job.read_plan(&files).await?;
                     return Ok(ApprovedPlan { files, summarised, bundle_sha256: Some(claim.bundle_sha256.clone()) });
                 }
-                Err(_) if job.limits.interrupts.raised().count > 0 => {
-                    return Err(Stop::failed("interrupted").into());
-                }
+                // What was cut short says nothing about the lock file.
+                Err(error) if job.limits.reached().is_some() => return Err(error),
                 Err(error) => {
                     in_place.undo()?;
                     format!("init with the plan's own lock file failed: {}", error.stop)

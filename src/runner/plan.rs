@@ -145,7 +145,11 @@ async fn plan_one(
         ResultStatus::Success => places.uploaded_as.unwrap_or(&artifact).to_owned(),
         ResultStatus::Failure | ResultStatus::Error => String::new(),
     };
-    let posted = report.post(job, &result).await;
+    let posted = match report.post(job, &result).await {
+        // The failure was told at the signal already; the server keeps the first word.
+        Posted::Refused(_) if report.was_cut() => Posted::Confirmed,
+        posted => posted,
+    };
     let unconfirmed = matches!(posted, Posted::Unconfirmed(_));
     match &posted {
         Posted::Confirmed => {}

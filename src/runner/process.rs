@@ -42,6 +42,17 @@ pub struct Limits {
     pub cap: Option<(Instant, String)>,
 }
 
+impl Limits {
+    /// Why nothing may be started any more.
+    pub fn reached(&self) -> Option<Cut> {
+        if self.interrupts.raised().count > 0 {
+            return Some(Cut::Interrupted);
+        }
+        let (at, name) = self.cap.as_ref()?;
+        (Instant::now() >= *at).then(|| Cut::TimedOut(name.clone()))
+    }
+}
+
 /// Why a process was asked to end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cut {
@@ -108,9 +119,9 @@ pub async fn run(
     on_cut: impl AsyncFnOnce(Cut),
 ) -> std::io::Result<Ended> {
     let raised = limits.interrupts.raised().count;
-    if raised > 0 {
-        on_cut(Cut::Interrupted).await;
-        return Ok(Ended::not_started(Cut::Interrupted));
+    if let Some(cut) = limits.reached() {
+        on_cut(cut.clone()).await;
+        return Ok(Ended::not_started(cut));
     }
     let mut command = Command::new(spec.program);
     command.args(spec.args).current_dir(spec.directory).env_clear().envs(spec.env).stdin(Stdio::null());

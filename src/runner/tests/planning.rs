@@ -209,3 +209,26 @@ async fn an_artifact_name_cannot_lead_out_of_the_plan_directory() {
     let request = PlanRequest { artifact: Some("../x".to_owned()), ..of_stack() };
     assert!(matches!(plan(&world.local_job(), &request).await, Err(Stop::Failed(_))));
 }
+
+#[tokio::test]
+async fn after_an_interrupt_nothing_is_started_and_every_stack_is_told_of_it() {
+    let world = World::new().await;
+    world.answer_result().await;
+    world.interrupt();
+    let planned = planned(&world).await;
+    assert!(planned.is_failure());
+    assert!(world.calls().is_empty());
+    assert_eq!(world.results().await[0]["error_text"], "interrupted");
+}
+
+#[tokio::test]
+async fn a_job_over_its_time_starts_nothing_and_names_the_limit() {
+    let world = World::new().await;
+    world.answer_result().await;
+    let mut job = world.job();
+    job.limits.cap = Some((tokio::time::Instant::now(), "350m".to_owned()));
+    let planned = plan(&job, &of_stack()).await.unwrap().remove(0);
+    assert!(planned.is_failure());
+    assert!(world.calls().is_empty());
+    assert_eq!(world.results().await[0]["error_text"], "ended by the time limit of 350m");
+}

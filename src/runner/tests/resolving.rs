@@ -65,9 +65,9 @@ async fn an_explanation_leads_from_the_changed_file_to_the_stack() {
     assert_eq!(
         chain,
         [
-            "modules/common/main.tf changed //modules/common",
-            "//modules/common uses_module //modules/eks",
-            "//modules/eks uses_module stacks/prod/eks",
+            "modules/common/main.tf changed acme/infra//modules/common",
+            "acme/infra//modules/common uses_module acme/infra//modules/eks",
+            "acme/infra//modules/eks uses_module stacks/prod/eks",
         ]
     );
     assert_eq!(explain(&found, "stacks/legacy/dns").unwrap().wave, None);
