@@ -119,7 +119,7 @@ async fn claimed(job: &Job, report: &Report, claim: &ClaimResponse, request: &Ap
         Ok(stack_job) => stack_job,
         Err(error) => return not_applied(job, report, None, error),
     };
-    match prepare(job, &mut stack_job, claim, source, base.config.plan_lock).await {
+    match prepare(&mut stack_job, claim, source, base.config.plan_lock).await {
         Ok(approved) => run_apply(job, &stack_job, &approved).await,
         Err(error) => not_applied(job, report, Some(&stack_job), error),
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::bundle::{self, Found};
 use super::stack_job::{PlanFiles, StackJob, StepError};
 use super::stop::Stop;
-use super::{Job, plan::artifact_of, tool::PLAN_IDENTITY};
+use super::{plan::artifact_of, tool::PLAN_IDENTITY};
 use crate::api::ClaimResponse;
 use crate::plan::summary::{Addresses, Summarised};
 
@@ -82,12 +82,12 @@ pub fn source(
 
 /// Brings the stack to the point where the approved plan can be applied.
 pub async fn prepare(
-    job: &Job,
     stack_job: &mut StackJob<'_>,
     claim: &ClaimResponse,
     source: Source,
     plan_lock: bool,
 ) -> Result<ApprovedPlan, StepError> {
+    let job = stack_job.job();
     let artifact = artifact_of(job, &stack_job.stack.key);
     let work = job.plan_dir()?.join(format!("apply-{artifact}"));
     bundle::make_empty(&work)?;

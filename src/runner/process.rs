@@ -92,6 +92,14 @@ pub struct Spec<'a> {
     pub output: Output,
 }
 
+/// What stands between a process and everybody else.
+#[derive(Clone, Copy)]
+pub struct Watch<'a> {
+    pub limits: &'a Limits,
+    pub console: &'a Console,
+    pub redactor: &'a Arc<Redactor>,
+}
+
 /// How it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
@@ -111,13 +119,8 @@ impl Ended {
 }
 
 /// Runs a process to its end. `on_cut` is called once, at the moment it is asked to end, and runs beside the waiting.
-pub async fn run(
-    spec: Spec<'_>,
-    limits: &Limits,
-    console: &Console,
-    redactor: &Arc<Redactor>,
-    on_cut: impl AsyncFnOnce(Cut),
-) -> std::io::Result<Ended> {
+pub async fn run(spec: Spec<'_>, watch: Watch<'_>, on_cut: impl AsyncFnOnce(Cut)) -> std::io::Result<Ended> {
+    let Watch { limits, console, redactor } = watch;
     let raised = limits.interrupts.raised().count;
     if let Some(cut) = limits.reached() {
         on_cut(cut.clone()).await;
