@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::Outcome;
+use super::runner::absolute;
 use crate::runner::Job;
 use crate::runner::apply::{ApplyRequest, apply, apply_local};
 use crate::runner::console::Format;
@@ -39,7 +40,7 @@ pub(super) async fn run(flags: &Flags, job: &Job) -> Result<Outcome, Stop> {
         let request = ApplyRequest {
             stack: flags.stack.clone(),
             run_id: flags.run_id.clone(),
-            bundle: flags.bundle.as_ref().map(|bundle| job.root.join(bundle)),
+            bundle: flags.bundle.as_ref().map(absolute).transpose()?,
         };
         apply(job, &request).await?
     } else {

@@ -3,10 +3,11 @@
 use clap::Args;
 
 use super::{Outcome, table};
+use crate::graph::explain::Explanation;
 use crate::runner::Job;
 use crate::runner::affected::affected;
 use crate::runner::console::Format;
-use crate::runner::explain::{Explanation, explain};
+use crate::runner::explain::explain;
 use crate::runner::stop::Stop;
 
 #[derive(Debug, Args)]

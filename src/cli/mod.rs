@@ -39,7 +39,6 @@ mod version;
 pub(crate) use serve::start_logging as start_server_logging;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -79,11 +78,13 @@ struct Cli {
 #[derive(Debug, Clone, Args)]
 struct Globals {
     /// Base URL of the server; empty means local mode [default: STACKORDER_SERVER_URL]
+    #[cfg(feature = "runner")]
     #[arg(long, global = true, value_name = "URL")]
     server: Option<String>,
     /// Checkout to work on [default: GITHUB_WORKSPACE, else the git top level, else the current directory]
+    #[cfg(feature = "runner")]
     #[arg(long, global = true, value_name = "DIR")]
-    repo_root: Option<PathBuf>,
+    repo_root: Option<std::path::PathBuf>,
     /// What standard output holds
     #[arg(long, global = true, value_enum, default_value_t = FormatFlag::Text)]
     format: FormatFlag,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::Outcome;
+use super::runner::absolute;
 use crate::runner::Job;
 use crate::runner::console::Format;
 use crate::runner::plan::{PlanRequest, PlannedStack, plan};
@@ -34,7 +35,7 @@ pub(super) async fn run(flags: &Flags, job: &Job) -> Result<Outcome, Stop> {
     let request = PlanRequest {
         stacks: flags.stacks.clone(),
         run_id: flags.run_id.clone(),
-        out: flags.out.clone(),
+        out: flags.out.as_ref().map(absolute).transpose()?,
         artifact: flags.artifact.clone(),
     };
     let planned = plan(job, &request).await?;

@@ -31,6 +31,7 @@ pub(super) async fn run(flags: &Flags, job: &Job) -> Result<Outcome, Stop> {
         role_map: flags.role_map.clone(),
     };
     let resolution = resolve(job, &asked).await?;
+    table::say_why_empty(&resolution, &job.console);
     if job.console.format == Format::Json {
         job.console.result(&serde_json::to_string(&resolution).expect("a resolution has text keys"));
     }

@@ -1,5 +1,6 @@
 //! The commands of jobs and laptops, and what each of them is given.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Subcommand;
@@ -113,6 +114,11 @@ fn open(command: &RunnerCommand, globals: &Globals, env: Environment, console: C
         }
     };
     Ok(Job { env, root, git, facts, console, server, limits, clock: Arc::new(SystemClock::default()) })
+}
+
+/// A path of a flag, which is relative to where the command was called.
+pub(super) fn absolute(path: &PathBuf) -> Result<PathBuf, Stop> {
+    std::path::absolute(path).map_err(|error| Stop::failed(format!("{}: {error}", path.display())))
 }
 
 async fn dispatch(command: &RunnerCommand, job: &Job) -> Result<Outcome, Stop> {

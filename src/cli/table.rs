@@ -1,6 +1,7 @@
 //! Affected stacks as lines of text.
 
 use crate::graph::resolution::Resolution;
+use crate::runner::console::Console;
 use crate::runner::stop::Stop;
 
 /// The table of spec 12 §6.1: stacks by wave, then what was removed, then warnings.
@@ -28,6 +29,13 @@ pub(super) fn affected(resolution: &Resolution) -> String {
         lines.push("nothing is affected".to_owned());
     }
     lines.join("\n")
+}
+
+/// Says on standard error why nothing is affected, so that a person who looks only there knows.
+pub(super) fn say_why_empty(resolution: &Resolution, console: &Console) {
+    for warning in resolution.warnings.iter().filter(|_| resolution.affected.is_empty()) {
+        console.note(&format!("nothing is affected: {warning}"));
+    }
 }
 
 /// One line per cycle, and the error that they are.

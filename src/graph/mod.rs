@@ -9,6 +9,7 @@
 //! - `settings`: what a job has to know of a stack.
 //! - `resolve`: all of that together; `union`: under two configurations at once.
 //! - `base_facts`: what changed besides files, from two configurations or two graphs.
+//! - `explain`: the chain from a changed path to a stack.
 //! - `validate`: whether a graph can be worked with.
 //! - `dot`, `text`, `mermaid`: the graph for people.
 
@@ -16,6 +17,7 @@ mod affected;
 pub mod base_facts;
 pub mod cycles;
 pub mod dot;
+pub mod explain;
 pub mod mermaid;
 pub mod model;
 pub mod ordering;

@@ -119,15 +119,14 @@ async fn claimed(job: &Job, report: &Report, claim: &ClaimResponse, request: &Ap
         Ok(stack_job) => stack_job,
         Err(error) => return not_applied(job, report, None, error),
     };
-    match prepare(job, &mut stack_job, claim, source, base.config.plan_lock).await {
+    match prepare(&mut stack_job, claim, source, base.config.plan_lock).await {
         Ok(approved) => run_apply(job, &stack_job, &approved).await,
         Err(error) => not_applied(job, report, Some(&stack_job), error),
     }
 }
 
 async fn fresh(job: &Job, checkout: &ScannedTree, report: &Report, argument: &str) -> Done {
-    let started =
-        async { Ok::<_, StepError>(StackJob::start(job, checkout, choose(checkout, argument)?, report).await?) };
+    let started = async { StackJob::start(job, checkout, choose(checkout, argument)?, report).await };
     let mut stack_job = match started.await {
         Ok(stack_job) => stack_job,
         Err(error) => return not_applied(job, report, None, error),

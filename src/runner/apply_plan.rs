@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::bundle::{self, Found};
 use super::stack_job::{PlanFiles, StackJob, StepError};
 use super::stop::Stop;
-use super::{Job, plan::artifact_of, tool::PLAN_IDENTITY};
+use super::{plan::artifact_of, tool::PLAN_IDENTITY};
 use crate::api::ClaimResponse;
 use crate::plan::summary::{Addresses, Summarised};
 
@@ -82,12 +82,12 @@ pub fn source(
 
 /// Brings the stack to the point where the approved plan can be applied.
 pub async fn prepare(
-    job: &Job,
     stack_job: &mut StackJob<'_>,
     claim: &ClaimResponse,
     source: Source,
     plan_lock: bool,
 ) -> Result<ApprovedPlan, StepError> {
+    let job = stack_job.job();
     let artifact = artifact_of(job, &stack_job.stack.key);
     let work = job.plan_dir()?.join(format!("apply-{artifact}"));
     bundle::make_empty(&work)?;
@@ -104,9 +104,8 @@ pub async fn prepare(
                     let summarised = stack_job.read_plan(&files).await?;
                     return Ok(ApprovedPlan { files, summarised, bundle_sha256: Some(claim.bundle_sha256.clone()) });
                 }
-                Err(_) if job.limits.interrupts.raised().count > 0 => {
-                    return Err(Stop::failed("interrupted").into());
-                }
+                // What was cut short says nothing about the lock file.
+                Err(error) if job.limits.reached().is_some() => return Err(error),
                 Err(error) => {
                     in_place.undo()?;
                     format!("init with the plan's own lock file failed: {}", error.stop)

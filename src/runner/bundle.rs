@@ -37,11 +37,7 @@ fn broken(path: &Path, reason: impl std::fmt::Display) -> BundleError {
 /// Makes a directory that only its owner may read and that git does not see.
 pub fn make_private(directory: &Path) -> std::io::Result<()> {
     if !directory.is_dir() {
-        let mut builder = fs::DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(directory)?;
+        create_private(directory)?;
     }
     let ignore = directory.join(".gitignore");
     if ignore.exists() { Ok(()) } else { fs::write(ignore, "*\n") }
@@ -54,7 +50,16 @@ pub fn make_empty(directory: &Path) -> Result<(), BundleError> {
         Ok(_) => fs::remove_file(directory).map_err(|error| broken(directory, error))?,
         Err(_) => {}
     }
-    fs::create_dir_all(directory).map_err(|error| broken(directory, error))
+    create_private(directory).map_err(|error| broken(directory, error))
+}
+
+/// Plans hold secrets in clear, so nobody else may enter.
+fn create_private(directory: &Path) -> std::io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(directory)
 }
 
 /// Adds lock file and plan files to a directory that holds the plan file already, and gives back its digest.

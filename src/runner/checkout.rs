@@ -4,7 +4,7 @@
 //! Nothing outside of the repository is ever read, whatever links say.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -26,6 +26,8 @@ const LINKS_MAX: usize = 40;
 pub struct WorkingTree {
     root: PathBuf,
     entries: Vec<Entry>,
+    /// Directories that were found to lie inside the root; asking once per file costs as much as reading it.
+    inside: RefCell<BTreeSet<String>>,
 }
 
 impl WorkingTree {
@@ -45,11 +47,22 @@ impl WorkingTree {
         }
         entries.sort();
         entries.dedup_by(|a, b| a.path == b.path);
-        Ok(Self { root: root.to_owned(), entries })
+        Ok(Self { root: root.to_owned(), entries, inside: RefCell::default() })
     }
 
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    fn is_inside(&self, directory: &str) -> bool {
+        if self.inside.borrow().contains(directory) {
+            return true;
+        }
+        let found = is_inside(&self.root, &self.root.join(directory));
+        if found {
+            self.inside.borrow_mut().insert(directory.to_owned());
+        }
+        found
     }
 }
 
@@ -60,10 +73,18 @@ impl Files for WorkingTree {
 
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
         let full = self.root.join(path);
-        if !is_inside(&self.root, &full) {
-            return Err("it is missing, or a link leads out of the checkout".to_owned());
+        let found = fs::symlink_metadata(&full).map_err(|error| error.to_string())?;
+        let size = if found.is_symlink() {
+            if !is_inside(&self.root, &full) {
+                return Err("the link leads out of the checkout, or nowhere".to_owned());
+            }
+            fs::metadata(&full).map_err(|error| error.to_string())?.len()
+        } else {
+            found.len()
+        };
+        if !self.is_inside(parent(path)) {
+            return Err("it is not inside the checkout".to_owned());
         }
-        let size = fs::metadata(&full).map_err(|error| error.to_string())?.len();
         if size > FILE_BYTES_MAX {
             return Err(format!("it is larger than {FILE_BYTES_MAX} bytes"));
         }

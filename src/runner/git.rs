@@ -29,8 +29,9 @@ pub struct Git {
 }
 
 /// What changed between two commits.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changes {
+    pub to: Sha,
     /// Old and new paths, sorted.
     pub paths: Vec<String>,
     /// Those of them that the head no longer has.
@@ -89,7 +90,7 @@ impl Git {
         let args = ["diff", "--name-status", "-z", "--no-renames", "--relative", "--no-ext-diff"];
         let answer = self.text(&[&args[..], &["--end-of-options", from.as_str(), to.as_str(), "--"]].concat())?;
         let mut fields = answer.split('\0').filter(|field| !field.is_empty());
-        let mut changes = Changes::default();
+        let mut changes = Changes { to: to.clone(), paths: Vec::new(), deleted: Vec::new() };
         while let (Some(status), Some(path)) = (fields.next(), fields.next()) {
             if status == "D" {
                 changes.deleted.push(path.to_owned());

@@ -63,7 +63,9 @@ async fn listen(raise: watch::Sender<Raised>) {
     loop {
         let reached_children = tokio::select! {
             _ = interrupts.recv() => at_terminal,
-            _ = terminations.recv() => false,
+            // GitHub escalates a cancel after 7.5 s. That is no second request of a person, and killing the tool
+            // now would take from it the last seconds to drop its state lock.
+            _ = terminations.recv() => if raise.borrow().count == 0 { false } else { continue },
         };
         raise.send_modify(|raised| *raised = Raised { count: raised.count + 1, reached_children });
     }

@@ -126,5 +126,5 @@ pub fn repo_root(flag: Option<PathBuf>, env: &Environment, current: PathBuf) -> 
     if real.is_dir() { Ok(real) } else { Err(Stop::failed(format!("--repo-root {}: no directory", root.display()))) }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;

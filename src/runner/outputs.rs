@@ -9,6 +9,9 @@ use super::stop::Stop;
 /// Most bytes of a step summary; GitHub refuses one above 1 MiB altogether.
 const SUMMARY_BYTES_MAX: usize = 1_000_000;
 
+/// With less room than this the next stack is left out altogether.
+const WORTH_SHOWING_BYTES: usize = 1_000;
+
 /// Appends outputs to `GITHUB_OUTPUT`, where there is one.
 pub fn write(env: &Environment, outputs: &[(&str, String)]) -> Result<(), Stop> {
     let Some(path) = env.get("GITHUB_OUTPUT") else { return Ok(()) };
@@ -19,7 +22,12 @@ pub fn write(env: &Environment, outputs: &[(&str, String)]) -> Result<(), Stop> 
 /// Appends Markdown to `GITHUB_STEP_SUMMARY`. A summary that cannot be written is worth a log line, not a failure.
 pub fn summarise(env: &Environment, markdown: &str) {
     let Some(path) = env.get("GITHUB_STEP_SUMMARY") else { return };
-    let cut = crate::render::escape::cut_markdown(markdown, SUMMARY_BYTES_MAX);
+    let written = std::fs::metadata(path).map_or(0, |found| usize::try_from(found.len()).unwrap_or(usize::MAX));
+    let left = SUMMARY_BYTES_MAX.saturating_sub(written);
+    if left < WORTH_SHOWING_BYTES {
+        return;
+    }
+    let cut = crate::render::escape::cut_markdown(markdown, left);
     if let Err(error) = append(path, &format!("{cut}\n")) {
         tracing::warn!(%path, %error, "cannot write the step summary");
     }

@@ -80,9 +80,15 @@ pub async fn plan(job: &Job, request: &PlanRequest) -> Result<Vec<PlannedStack>,
     };
     let checkout = job.scan();
     let mut planned = Vec::new();
+    let call = Call {
+        run_id,
+        plan_dir: &plan_dir,
+        bundles: &bundles,
+        uploaded_as: uploaded_as.as_deref(),
+        out: request.out.as_deref(),
+    };
     for argument in &request.stacks {
-        let places = Places { plan_dir: &plan_dir, bundles: &bundles, uploaded_as: uploaded_as.as_deref() };
-        planned.push(plan_one(job, checkout.as_ref(), argument, run_id.clone(), request, &places).await?);
+        planned.push(plan_one(job, checkout.as_ref(), argument, &call).await?);
     }
     let bundle = match planned.as_slice() {
         [only] => only.bundle.clone(),
@@ -93,30 +99,30 @@ pub async fn plan(job: &Job, request: &PlanRequest) -> Result<Vec<PlannedStack>,
     Ok(planned)
 }
 
-/// Directories and names of one call.
-struct Places<'a> {
+/// What all stacks of one call share.
+struct Call<'a> {
+    run_id: Option<RunId>,
     plan_dir: &'a Path,
     /// What holds the bundle directories.
     bundles: &'a Path,
     uploaded_as: Option<&'a str>,
+    out: Option<&'a Path>,
 }
 
 async fn plan_one(
     job: &Job,
     checkout: Result<&ScannedTree, &Stop>,
     argument: &str,
-    run_id: Option<RunId>,
-    request: &PlanRequest,
-    places: &Places<'_>,
+    call: &Call<'_>,
 ) -> Result<PlannedStack, Stop> {
     let asked = StackKey::parse(argument).map_err(|error| Stop::failed(format!("--stack: {error}")))?;
     let chosen = checkout.map_err(Stop::clone).and_then(|checkout| Ok((checkout, choose(checkout, argument)?)));
     let key = chosen.as_ref().map_or_else(|_| asked, |(_, stack)| stack.key.clone());
-    let report = Report::new(job, key.clone(), Mode::Plan, run_id);
+    let report = Report::new(job, key.clone(), Mode::Plan, call.run_id.clone());
     let artifact = artifact_of(job, &key);
-    let directory = places.bundles.join(&artifact);
+    let directory = call.bundles.join(&artifact);
     let plan = directory.join(format!("{artifact}.tfplan"));
-    let files = PlanFiles { plan, json: places.plan_dir.join(format!("{artifact}.json")) };
+    let files = PlanFiles { plan, json: call.plan_dir.join(format!("{artifact}.json")) };
 
     let mut failed = report.blank(job, ResultStatus::Failure);
     let made = match chosen {
@@ -124,7 +130,7 @@ async fn plan_one(
             let redactor = redactor_of(job, &stack);
             match StackJob::start(job, checkout, stack, &report).await {
                 Ok(mut stack_job) => {
-                    let made = make(job, &mut stack_job, &files, &directory, request.out.as_deref()).await;
+                    let made = make(&mut stack_job, &files, &directory, call.out).await;
                     failed = stack_job.blank(ResultStatus::Failure);
                     made.map_err(|error| (error, stack_job.redactor().clone()))
                 }
@@ -142,10 +148,14 @@ async fn plan_one(
         }
     };
     result.plan_artifact = match result.status {
-        ResultStatus::Success => places.uploaded_as.unwrap_or(&artifact).to_owned(),
+        ResultStatus::Success => call.uploaded_as.unwrap_or(&artifact).to_owned(),
         ResultStatus::Failure | ResultStatus::Error => String::new(),
     };
-    let posted = report.post(job, &result).await;
+    let posted = match report.post(job, &result).await {
+        // The failure was told at the signal already; the server keeps the first word.
+        Posted::Refused(_) if report.was_cut() => Posted::Confirmed,
+        posted => posted,
+    };
     let unconfirmed = matches!(posted, Posted::Unconfirmed(_));
     match &posted {
         Posted::Confirmed => {}
@@ -167,12 +177,12 @@ async fn plan_one(
 
 /// Everything from the base copy to the finished bundle.
 async fn make(
-    job: &Job,
     stack_job: &mut StackJob<'_>,
     files: &PlanFiles,
     directory: &Path,
     out: Option<&Path>,
 ) -> Result<StackResult, StepError> {
+    let job = stack_job.job();
     if job.env.get("STACKORDER_PLAN_RECIPIENT").is_some() {
         return Err(Stop::failed("encrypted plans are not built yet: unset STACKORDER_PLAN_RECIPIENT").into());
     }

@@ -42,6 +42,17 @@ pub struct Limits {
     pub cap: Option<(Instant, String)>,
 }
 
+impl Limits {
+    /// Why nothing may be started any more.
+    pub fn reached(&self) -> Option<Cut> {
+        if self.interrupts.raised().count > 0 {
+            return Some(Cut::Interrupted);
+        }
+        let (at, name) = self.cap.as_ref()?;
+        (Instant::now() >= *at).then(|| Cut::TimedOut(name.clone()))
+    }
+}
+
 /// Why a process was asked to end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cut {
@@ -81,6 +92,14 @@ pub struct Spec<'a> {
     pub output: Output,
 }
 
+/// What stands between a process and everybody else.
+#[derive(Clone, Copy)]
+pub struct Watch<'a> {
+    pub limits: &'a Limits,
+    pub console: &'a Console,
+    pub redactor: &'a Arc<Redactor>,
+}
+
 /// How it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
@@ -100,17 +119,12 @@ impl Ended {
 }
 
 /// Runs a process to its end. `on_cut` is called once, at the moment it is asked to end, and runs beside the waiting.
-pub async fn run(
-    spec: Spec<'_>,
-    limits: &Limits,
-    console: &Console,
-    redactor: &Arc<Redactor>,
-    on_cut: impl AsyncFnOnce(Cut),
-) -> std::io::Result<Ended> {
+pub async fn run(spec: Spec<'_>, watch: Watch<'_>, on_cut: impl AsyncFnOnce(Cut)) -> std::io::Result<Ended> {
+    let Watch { limits, console, redactor } = watch;
     let raised = limits.interrupts.raised().count;
-    if raised > 0 {
-        on_cut(Cut::Interrupted).await;
-        return Ok(Ended::not_started(Cut::Interrupted));
+    if let Some(cut) = limits.reached() {
+        on_cut(cut.clone()).await;
+        return Ok(Ended::not_started(cut));
     }
     let mut command = Command::new(spec.program);
     command.args(spec.args).current_dir(spec.directory).env_clear().envs(spec.env).stdin(Stdio::null());

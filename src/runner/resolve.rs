@@ -63,7 +63,14 @@ pub async fn resolve(job: &Job, asked: &AskedFor) -> Result<Resolution, Stop> {
             Err(error @ CallError::Unreachable(_)) => (local(job, &change, &asked.stacks)?, Some(error.to_string())),
             Err(error) => return Err(error.or_failed()),
         },
-        None => (local(job, &change, &asked.stacks)?, Some("there is no server to register the run with".to_owned())),
+        None => {
+            let why = if job.facts.is_actions {
+                "there is no server to register the run with"
+            } else {
+                "only jobs register runs"
+            };
+            (local(job, &change, &asked.stacks)?, Some(why.to_owned()))
+        }
     };
     if let Some(why) = why_local {
         tell_unconfirmed(job, "stackorder/resolve", &why).await;
@@ -86,7 +93,7 @@ pub fn change(job: &Job, base: Option<&str>) -> Result<Change, Stop> {
     let merge_base = merge_base(job, base, &head)?;
     let changes = job.git.changes(&merge_base, &head)?;
     let paths = with_links(&checkout.tree.list(), &changes.paths);
-    let base = base_facts(job, &checkout, &merge_base, &head, &changes)?;
+    let base = base_facts(job, &checkout, &merge_base, &changes)?;
     Ok(Change { checkout, merge_base, paths, base })
 }
 
@@ -176,13 +183,7 @@ fn merge_base(job: &Job, flag: Option<&str>, head: &Sha) -> Result<Sha, Stop> {
     })
 }
 
-fn base_facts(
-    job: &Job,
-    checkout: &ScannedTree,
-    merge_base: &Sha,
-    head: &Sha,
-    changes: &Changes,
-) -> Result<BaseFacts, Stop> {
+fn base_facts(job: &Job, checkout: &ScannedTree, merge_base: &Sha, changes: &Changes) -> Result<BaseFacts, Stop> {
     let head_scanned = &checkout.scanned;
     let base_config = match config_at(&job.git, merge_base) {
         Ok(config) => config,
@@ -203,7 +204,7 @@ fn base_facts(
     let removed = match may_remove.then(|| graph_at(job, merge_base, &base_config)) {
         None => Vec::new(),
         Some(Ok(base)) => {
-            let renames = job.git.renames(merge_base, head)?;
+            let renames = job.git.renames(merge_base, &changes.to)?;
             removed_stacks(&base, &head_scanned.graph, &changes.deleted, &renames)
         }
         Some(Err(stop)) => {

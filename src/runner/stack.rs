@@ -29,7 +29,7 @@ pub fn choose(checkout: &ScannedTree, argument: &str) -> Result<ChosenStack, Sto
     }
     let files: Vec<String> = tree.below(path).map(str::to_owned).collect();
     let config = &checkout.scanned.config;
-    let stack_config = stack_config(checkout, path)?;
+    let stack_config = stack_config(checkout, &tree, path)?;
     let found = instances(config, stack_config.as_ref(), path, &files)?.instances;
 
     let chosen = match pick(&asked, &found, stack_config.as_ref())? {
@@ -82,9 +82,9 @@ fn pick(asked: &StackKey, found: &[Instance], config: Option<&StackConfig>) -> R
     }
 }
 
-fn stack_config(checkout: &ScannedTree, path: &str) -> Result<Option<StackConfig>, Stop> {
+fn stack_config(checkout: &ScannedTree, tree: &Tree, path: &str) -> Result<Option<StackConfig>, Stop> {
     let file = stack_file(path);
-    if !checkout.tree.list().iter().any(|entry| entry.path == file) {
+    if tree.kind(&file).is_none() {
         return Ok(None);
     }
     let bytes = checkout.tree.read(&file).map_err(|reason| Stop::failed(format!("{file}: {reason}")))?;

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::console::Stream;
 use super::hooks::Hook;
-use super::process::{self, Cut, Ended, Output, Spec};
+use super::process::{self, Cut, Ended, Output, Spec, Watch};
 use super::report::{Report, error_text};
 use super::stack::ChosenStack;
 use super::stop::Stop;
@@ -93,6 +93,10 @@ impl<'j> StackJob<'j> {
         };
         started.detect().await?;
         Ok(started)
+    }
+
+    pub fn job(&self) -> &'j Job {
+        self.job
     }
 
     pub fn report(&self) -> &'j Report {
@@ -277,8 +281,9 @@ impl<'j> StackJob<'j> {
     }
 
     async fn run(&self, spec: Spec<'_>, what: &str) -> Result<Ended, StepError> {
+        let watch = Watch { limits: &self.job.limits, console: &self.job.console, redactor: &self.redactor };
         let on_cut = async |cut: Cut| self.report.tell_of_cut(self.job, &cut).await;
-        process::run(spec, &self.job.limits, &self.job.console, &self.redactor, on_cut)
+        process::run(spec, watch, on_cut)
             .await
             .map_err(|error| Stop::failed(format!("cannot run {what}: {error}")).into())
     }

@@ -1,1 +1,10 @@
+//! Commands as a job runs them: real git, real processes, a server made of canned answers.
 
+mod applying;
+mod bundles;
+mod planning;
+mod reading;
+mod real_terraform;
+mod resolving;
+mod verdicts;
+mod world;

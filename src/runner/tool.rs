@@ -34,12 +34,14 @@ impl ToolChoice {
             Tool::Terraform => "STACKORDER_TERRAFORM_BIN",
             Tool::Tofu => "STACKORDER_TOFU_BIN",
         };
+        let program = env.get(binary).unwrap_or(tool.as_str());
+        let program = match program.contains(['/', '\\']) {
+            // It is started in the stack's directory, to which no path of ours is relative.
+            true => std::path::absolute(program).map_err(|error| format!("{binary}: {error}"))?.display().to_string(),
+            false => program.to_owned(),
+        };
         let version = env.get("STACKORDER_TOOL_VERSION").unwrap_or(&stack.settings.tool_version);
-        Ok(Self {
-            tool,
-            program: env.get(binary).unwrap_or(tool.as_str()).to_owned(),
-            wanted_version: if version == "latest" { String::new() } else { version.to_owned() },
-        })
+        Ok(Self { tool, program, wanted_version: if version == "latest" { String::new() } else { version.to_owned() } })
     }
 }
 

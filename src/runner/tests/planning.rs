@@ -1,0 +1,234 @@
+//! `plan` and `drift`.
+
+use serde_json::json;
+
+use super::world::{RUN_ID, SECRET, STACK, World, stack_path};
+use crate::runner::drift::drift;
+use crate::runner::plan::{PlanRequest, PlannedStack, plan};
+use crate::runner::stop::Stop;
+
+fn of_stack() -> PlanRequest {
+    PlanRequest { stacks: vec![STACK.to_owned()], run_id: Some(RUN_ID.to_owned()), ..PlanRequest::default() }
+}
+
+async fn planned(world: &World) -> PlannedStack {
+    plan(&world.job(), &of_stack()).await.unwrap().remove(0)
+}
+
+#[tokio::test]
+async fn a_plan_posts_its_result_and_leaves_a_bundle_for_the_apply() {
+    let world = World::new().await;
+    world.answer_result().await;
+
+    let planned = planned(&world).await;
+
+    assert!(!planned.is_failure() && !planned.is_refused() && !planned.unconfirmed, "{}", world.printed());
+    assert_eq!(world.calls(), ["version", "version", "init", "plan", "show", "show"]);
+    let results = world.results().await;
+    assert_eq!(results.len(), 1);
+    assert_eq!(results[0]["status"], "success");
+    assert_eq!(results[0]["exit_code"], 2);
+    assert_eq!(results[0]["summary"]["added"], json!(["terraform_data.it"]));
+    assert_eq!(results[0]["job_url"], "https://github.com/acme/infra/actions/runs/77");
+    assert_eq!(results[0]["backend"]["bucket"], "b");
+    let bundle = std::path::Path::new(&planned.bundle);
+    assert_eq!(results[0]["bundle_sha256"], crate::runner::bundle::digest(bundle).unwrap());
+    assert_eq!(results[0]["plan_artifact"], bundle.file_name().unwrap().to_str().unwrap());
+    assert_eq!(world.output("has-changes").as_deref(), Some("true"));
+    assert_eq!(world.output("bundle"), Some(planned.bundle.clone()));
+    assert_eq!(world.output("unconfirmed").as_deref(), Some("false"));
+    assert!(world.output("artifact").unwrap().starts_with("stackorder-plan-stacks-a-"));
+    assert!(world.summary().contains("1 to add"), "{}", world.summary());
+}
+
+#[tokio::test]
+async fn a_planted_secret_is_in_nothing_that_leaves_the_job() {
+    let mut world = World::new().await;
+    world.write_hook("post-plan", "echo \"hook says $DB_PASSWORD\"\n");
+    world.commit();
+    world.answer_result().await;
+
+    planned(&world).await;
+    world.set("STUB_PLAN_ERROR", "cannot log in with");
+    planned(&world).await;
+
+    let posted: String = world.results().await.iter().map(ToString::to_string).collect();
+    assert!(posted.contains("cannot log in with ***"), "{posted}");
+    assert!(posted.contains(r#"+ password = \"***\", other = ***"#), "{posted}");
+    assert!(world.printed().contains("hook says ***"), "{}", world.printed());
+    assert!(world.masked(), "the job's log must know the secret before the tool runs");
+    for text in [posted, world.printed(), world.summary(), world.output("summary").unwrap()] {
+        assert!(!text.contains(SECRET) && !text.contains("planted-sensitive"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn an_unreachable_server_leaves_a_plan_unconfirmed_with_a_neutral_check() {
+    let world = World::new().await;
+    world.answer(&stack_path("result"), 503, json!({})).await;
+    world.answer("/repos/acme/infra/check-runs", 201, json!({})).await;
+
+    let planned = planned(&world).await;
+
+    assert!(planned.unconfirmed && !planned.is_failure());
+    assert_eq!(world.results().await.len(), 2, "one attempt and one more");
+    assert_eq!(world.posted("/oidc").await.len(), 2, "each attempt has a token of its own");
+    let checks = world.posted("/repos/acme/infra/check-runs").await;
+    assert_eq!(checks.len(), 1);
+    assert_eq!(checks[0]["name"], "stackorder/plan: stacks/a");
+    assert_eq!(checks[0]["conclusion"], "neutral");
+    assert!(world.printed().contains("::warning::stackorder/plan: stacks/a: unconfirmed"));
+    assert_eq!(world.output("unconfirmed").as_deref(), Some("true"));
+}
+
+#[tokio::test]
+async fn a_plan_without_a_server_is_unconfirmed_and_still_a_plan() {
+    let world = World::new().await;
+    let planned = plan(&world.local_job(), &of_stack()).await.unwrap().remove(0);
+    assert!(planned.unconfirmed && !planned.is_failure());
+    assert!(world.results().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_refused_result_is_a_refusal_with_the_servers_words() {
+    let world = World::new().await;
+    let body = json!({"code": "superseded", "message": "a newer commit is planned", "details": {"by": "abc"}});
+    world.answer(&stack_path("result"), 409, body).await;
+
+    let planned = planned(&world).await;
+
+    assert!(planned.is_refused() && !planned.is_failure());
+    assert_eq!(world.results().await.len(), 1, "a refusal is never tried again");
+    assert!(world.printed().contains("a newer commit is planned%0A  by: abc"), "{}", world.printed());
+}
+
+#[tokio::test]
+async fn a_failed_plan_is_posted_with_the_tools_own_words() {
+    let mut world = World::new().await;
+    world.answer_result().await;
+    world.set("STUB_PLAN_ERROR", "no such region");
+
+    let planned = planned(&world).await;
+
+    assert!(planned.is_failure());
+    assert_eq!(planned.bundle, "");
+    let results = world.results().await;
+    assert_eq!((&results[0]["status"], &results[0]["exit_code"]), (&json!("failure"), &json!(1)));
+    assert!(results[0]["error_text"].as_str().unwrap().contains("Error: no such region"), "{results:?}");
+    assert_eq!(world.output("summary").as_deref(), Some("null"));
+}
+
+#[tokio::test]
+async fn a_hook_without_the_executable_bit_is_an_error_not_a_skip() {
+    let mut world = World::new().await;
+    world.write(".stackorder/hooks/pre-plan.sh", "true\n");
+    world.commit();
+    world.answer_result().await;
+
+    let planned = planned(&world).await;
+
+    assert!(planned.is_failure());
+    assert!(planned.result.error_text.contains("pre-plan.sh is not executable"), "{}", planned.result.error_text);
+    assert_eq!(world.calls(), ["version", "version"]);
+}
+
+#[tokio::test]
+async fn a_failing_hook_fails_the_plan_and_sees_the_plan_files() {
+    let mut world = World::new().await;
+    world.write_hook("post-plan", "test -f \"$STACKORDER_PLAN_FILE\" && test -f \"$STACKORDER_PLAN_JSON\" && exit 9\n");
+    world.commit();
+    world.answer_result().await;
+
+    let planned = planned(&world).await;
+
+    assert_eq!((planned.result.exit_code, planned.is_failure()), (9, true));
+    assert!(planned.result.error_text.starts_with("hook post-plan.sh failed with exit code 9"));
+}
+
+#[tokio::test]
+async fn several_stacks_are_planned_one_after_another_though_one_fails() {
+    let mut world = World::new().await;
+    world.write("stacks/b/main.tf", "terraform {\n  backend \"s3\" {\n    key = \"b\"\n  }\n}\n");
+    world.write("stacks/b/.stackorder.yaml", "var_files: [missing.tfvars]\n");
+    world.commit();
+    let request = PlanRequest {
+        stacks: vec!["stacks/b".to_owned(), STACK.to_owned()],
+        artifact: Some("stackorder-plan-chunk-1-abc".to_owned()),
+        ..PlanRequest::default()
+    };
+
+    let planned = plan(&world.local_job(), &request).await.unwrap();
+
+    assert!(planned[0].is_failure() && !planned[1].is_failure());
+    assert!(planned[0].result.error_text.contains("stacks/b/missing.tfvars does not exist"));
+    assert_eq!(planned[1].result.plan_artifact, "stackorder-plan-chunk-1-abc");
+    assert_eq!(world.output("artifact").as_deref(), Some("stackorder-plan-chunk-1-abc"));
+    let bundle = std::path::PathBuf::from(world.output("bundle").unwrap());
+    assert!(bundle.ends_with("stackorder-plan-chunk-1-abc"));
+    assert!(std::path::Path::new(&planned[1].bundle).starts_with(&bundle));
+    assert_eq!(world.output("summary").unwrap().matches("\"adds\"").count(), 1);
+}
+
+#[tokio::test]
+async fn a_plan_that_would_have_to_be_encrypted_fails_instead_of_travelling_in_clear() {
+    let mut world = World::new().await;
+    world.set("STACKORDER_PLAN_RECIPIENT", "age1xyz");
+    let planned = plan(&world.local_job(), &of_stack()).await.unwrap().remove(0);
+    assert!(planned.is_failure());
+    assert!(planned.result.error_text.contains("encrypted plans are not built yet"));
+}
+
+#[tokio::test]
+async fn drift_is_what_the_plan_json_says() {
+    let world = World::new().await;
+    let found = drift(&world.local_job(), STACK, None).await.unwrap();
+    assert!(found.has_drifted());
+    assert_eq!(world.output("exit-code").as_deref(), Some("2"));
+    world.set_plan(&[]);
+    assert!(!drift(&world.local_job(), STACK, None).await.unwrap().has_drifted());
+}
+
+#[tokio::test]
+async fn plan_files_travel_and_links_do_not() {
+    let mut world = World::new().await;
+    world.write("stackorder.yaml", "version: 1\nstacks:\n  plan_files: ['build/*.zip']\n");
+    world.write("stacks/a/build/f.zip", "archive");
+    world.commit();
+    let first = plan(&world.local_job(), &of_stack()).await.unwrap().remove(0);
+    assert_eq!(std::fs::read(std::path::Path::new(&first.bundle).join("files/build/f.zip")).unwrap(), b"archive");
+
+    std::os::unix::fs::symlink("/etc/passwd", world.root.join("stacks/a/build/l.zip")).unwrap();
+    let second = plan(&world.local_job(), &of_stack()).await.unwrap().remove(0);
+    assert!(second.is_failure());
+    assert!(second.result.error_text.contains("l.zip"), "{}", second.result.error_text);
+}
+
+#[tokio::test]
+async fn an_artifact_name_cannot_lead_out_of_the_plan_directory() {
+    let world = World::new().await;
+    let request = PlanRequest { artifact: Some("../x".to_owned()), ..of_stack() };
+    assert!(matches!(plan(&world.local_job(), &request).await, Err(Stop::Failed(_))));
+}
+
+#[tokio::test]
+async fn after_an_interrupt_nothing_is_started_and_every_stack_is_told_of_it() {
+    let world = World::new().await;
+    world.answer_result().await;
+    world.interrupt();
+    let planned = planned(&world).await;
+    assert!(planned.is_failure());
+    assert!(world.calls().is_empty());
+    assert_eq!(world.results().await[0]["error_text"], "interrupted");
+}
+
+#[tokio::test]
+async fn a_job_over_its_time_starts_nothing_and_names_the_limit() {
+    let world = World::new().await;
+    world.answer_result().await;
+    let mut job = world.job();
+    job.limits.cap = Some((tokio::time::Instant::now(), "350m".to_owned()));
+    let planned = plan(&job, &of_stack()).await.unwrap().remove(0);
+    assert!(planned.is_failure());
+    assert!(world.calls().is_empty());
+    assert_eq!(world.results().await[0]["error_text"], "ended by the time limit of 350m");
+}
