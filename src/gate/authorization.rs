@@ -21,26 +21,41 @@ pub fn refusals(scene: &GateScene) -> Vec<Refusal> {
         return Vec::new();
     }
     let mut refusals = unreadable_settings(scene);
-    for (teams, stacks) in by_teams(scene) {
-        let all = stacks.len() == scene.request.selected.len();
+    let unreadable: Vec<StackKey> = refusals.iter().flat_map(|refusal| refusal.stacks.clone()).collect();
+    let root = named_teams(scene, &scene.policy().apply.allowed_teams);
+    for (teams, stacks) in by_teams(scene, &unreadable) {
+        // The root's list is about nobody in particular.
+        let all = stacks.len() == scene.request.selected.len() && teams == root;
         let stacks = if all { Vec::new() } else { stacks };
         refusals.extend(refuse_group(scene, requester, &teams, stacks));
     }
     refusals
 }
 
-/// Stacks grouped by their team list. With no stacks, the root list is asked.
-fn by_teams(scene: &GateScene) -> BTreeMap<Vec<String>, Vec<StackKey>> {
+/// Stacks grouped by their team list, however it is spelled. With no stacks, the root list is asked.
+fn by_teams(scene: &GateScene, unreadable: &[StackKey]) -> BTreeMap<Vec<String>, Vec<StackKey>> {
     let policy = scene.policy();
     let mut groups: BTreeMap<Vec<String>, Vec<StackKey>> = BTreeMap::new();
     if scene.request.selected.is_empty() {
-        groups.insert(policy.apply.allowed_teams.clone(), Vec::new());
+        groups.insert(named_teams(scene, &policy.apply.allowed_teams), Vec::new());
     }
-    for key in &scene.request.selected {
+    for key in scene.request.selected.iter().filter(|key| !unreadable.contains(key)) {
         let teams = allowed_teams_of(&policy, scene.stack_files.get(key), key.path(), key.instance());
-        groups.entry(teams).or_default().push(key.clone());
+        groups.entry(named_teams(scene, &teams)).or_default().push(key.clone());
     }
     groups
+}
+
+/// `organisation/slug` of each team of a list.
+fn named_teams(scene: &GateScene, teams: &[String]) -> Vec<String> {
+    let owner = scene.scene.repo.full_name.owner();
+    teams
+        .iter()
+        .map(|team| {
+            let (organisation, slug) = team_parts(team, owner);
+            format!("{organisation}/{slug}")
+        })
+        .collect()
 }
 
 fn refuse_group(scene: &GateScene, requester: &str, teams: &[String], stacks: Vec<StackKey>) -> Option<Refusal> {
@@ -57,15 +72,8 @@ fn refuse_group(scene: &GateScene, requester: &str, teams: &[String], stacks: Ve
         );
         return Some(for_stacks(1, NAME, stacks, reason));
     }
-    let named: Vec<String> = teams
-        .iter()
-        .map(|team| {
-            let (organisation, slug) = team_parts(team, repo.owner());
-            format!("{organisation}/{slug}")
-        })
-        .collect();
     let memberships: Vec<Membership> =
-        named.iter().map(|team| scene.facts.teams.get(team).copied().unwrap_or(Membership::None)).collect();
+        teams.iter().map(|team| scene.facts.teams.get(team).copied().unwrap_or(Membership::None)).collect();
     if memberships.contains(&Membership::Active) {
         return None;
     }
@@ -74,7 +82,7 @@ fn refuse_group(scene: &GateScene, requester: &str, teams: &[String], stacks: Ve
             "team membership is unreadable because the App lacks Members: Read, which `apply.allowed_teams` needs";
         return Some(for_stacks(1, NAME, stacks, reason));
     }
-    let list: Vec<String> = named.iter().map(|team| escape::code(team)).collect();
+    let list: Vec<String> = teams.iter().map(|team| escape::code(team)).collect();
     let reason = format!("{login} is in none of the teams `apply.allowed_teams` names: {}", list.join(", "));
     Some(for_stacks(1, NAME, stacks, reason))
 }

@@ -32,19 +32,26 @@ pub fn refusals(scene: &GateScene) -> Vec<Refusal> {
     if scene.request.plans_changed {
         refusals.push(refusal(3, NAME, "the plans changed after they were reviewed"));
     }
-    if !scene.request.unknown.is_empty() {
-        let keys: Vec<String> = scene.request.unknown.iter().map(|key| escape::code(key)).collect();
-        let reason =
-            format!("no usable plan with an artifact for head commit {}: {}", scene.short_head(), keys.join(", "));
+    let mut faults: BTreeMap<Fault, Vec<StackKey>> = BTreeMap::new();
+    let mut unreadable = Vec::new();
+    for typed in &scene.request.unknown {
+        match StackKey::parse(typed) {
+            Ok(key) => faults.entry(Fault::NotUsable).or_default().push(key),
+            Err(_) => unreadable.push(escape::code(typed)),
+        }
+    }
+    if !unreadable.is_empty() {
+        let reason = format!("{}: {}", no_usable_plan(scene), unreadable.join(", "));
         refusals.push(refusal(3, NAME, reason));
     }
-    let mut faults: BTreeMap<Fault, Vec<StackKey>> = BTreeMap::new();
     for key in &scene.request.selected {
         if let Some(fault) = fault_of(scene, key) {
             faults.entry(fault).or_default().push(key.clone());
         }
     }
-    for (fault, keys) in faults {
+    for (fault, mut keys) in faults {
+        keys.sort();
+        keys.dedup();
         let reason = reason_of(scene, &fault, &keys);
         refusals.push(for_stacks(3, NAME, keys, reason));
     }
@@ -53,6 +60,9 @@ pub fn refusals(scene: &GateScene) -> Vec<Refusal> {
 
 fn fault_of(scene: &GateScene, key: &StackKey) -> Option<Fault> {
     let Some(row) = scene.view.rows.get(key) else { return Some(Fault::NotUsable) };
+    if scene.view.is_failed_whole() {
+        return Some(Fault::NotSuccessful);
+    }
     match row.status {
         RowStatus::Pending | RowStatus::Planning => return Some(Fault::NotFinished),
         RowStatus::Planned => {}
@@ -79,7 +89,7 @@ fn fault_of(scene: &GateScene, key: &StackKey) -> Option<Fault> {
 
 enum Use {
     Fresh,
-    /// Applied from this very plan: it will be carried over.
+    /// Applied from this very plan, or being applied: it will be carried over, or layer 5 refuses.
     Applied,
     Spent {
         run: RunId,
@@ -92,6 +102,8 @@ fn use_of(scene: &GateScene, row: &Row) -> Use {
     let Some(run) = &row.used_by_run else { return Use::Fresh };
     match scene.scene.row(run, &row.key).map(|used| used.status) {
         Some(RowStatus::Applied) => Use::Applied,
+        // Its job still works; layer 5 names the run.
+        Some(status) if !status.is_terminal() => Use::Applied,
         Some(status) => Use::Spent { run: run.clone(), status },
         None => Use::Spent { run: run.clone(), status: RowStatus::Unknown },
     }
@@ -107,9 +119,13 @@ fn has_artifact(scene: &GateScene, row: &Row) -> bool {
             .is_some_and(|listed| listed.iter().any(|artifact| artifact.name == row.plan_artifact))
 }
 
+fn no_usable_plan(scene: &GateScene) -> String {
+    format!("no usable plan with an artifact for head commit {}", scene.short_head())
+}
+
 fn reason_of(scene: &GateScene, fault: &Fault, keys: &[StackKey]) -> String {
     match fault {
-        Fault::NotUsable => format!("no usable plan with an artifact for head commit {}", scene.short_head()),
+        Fault::NotUsable => no_usable_plan(scene),
         Fault::NotFinished => "planning has not finished".to_owned(),
         Fault::NotSuccessful => "planning did not succeed; repair it and plan again".to_owned(),
         Fault::Used { run, status } => {

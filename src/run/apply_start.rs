@@ -77,13 +77,15 @@ fn apply_row(next: &Next, request: &ApplyRequest, run: &Run, plan: &Row) -> Row 
     row
 }
 
-/// The earlier apply run of this pull request that applied this very plan at this commit.
+/// The earlier apply run of this pull request that applied this very plan. It is known by the plan run it came from, as
+/// gate layer 3 knows it, or by the digest of its bundle; `plan_digest` is for people, and two plans may share one.
 fn carried_from(next: &Next, request: &ApplyRequest, plan: &Row) -> Option<RunId> {
-    let applied = next.scene.newest_first().into_iter().filter(|run| run.mode == Mode::Apply && run.sha == request.sha);
-    for run in applied {
+    for run in next.scene.newest_first().into_iter().filter(|run| run.mode == Mode::Apply) {
         let row = next.scene.row(&run.id, &plan.key);
         let same_plan = |row: &&Row| {
-            row.status == RowStatus::Applied && !row.bundle_sha256.is_empty() && row.bundle_sha256 == plan.bundle_sha256
+            let same_bundle =
+                run.sha == request.sha && !row.bundle_sha256.is_empty() && row.bundle_sha256 == plan.bundle_sha256;
+            row.status == RowStatus::Applied && (row.from_plan_run.as_ref() == Some(&plan.run_id) || same_bundle)
         };
         if let Some(row) = row.filter(same_plan) {
             return Some(row.applied_by_run.clone().unwrap_or_else(|| run.id.clone()));

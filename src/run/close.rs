@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::locks;
-use super::model::{Lock, Release};
+use super::model::{Lock, Release, Run};
 use super::next::Next;
 use super::plan_view::PlanView;
 use super::status::{Mode, Trigger};
@@ -29,16 +29,33 @@ pub fn merged(next: &mut Next, head: &Sha, release_locks: bool) -> Vec<Lock> {
         next.run_mut(&apply).release_at_end = Some(Release::Merge);
         return Vec::new();
     }
+    release_merged(next)
+}
+
+fn release_merged(next: &mut Next) -> Vec<Lock> {
     let released = locks::release_pull_request(next, "merge");
     if !released.is_empty() {
         let list = list_of(&released);
         let number = next.scene.pr_number;
         next.comment(
-            format!("merged:{number}:{head}"),
+            format!("merged:{number}"),
             format!("**Merged: {} released.**\n\n{list}", locks_word(released.len())),
         );
     }
     released
+}
+
+/// What waited for the end of an apply because its pull request was merged, closed or pushed to meanwhile.
+pub(super) fn release_at_end(next: &mut Next, run: &Run) {
+    match run.release_at_end {
+        None => {}
+        Some(Release::Merge) => drop(release_merged(next)),
+        Some(Release::Closed) => {
+            locks::release_unclaimed(next, "closed");
+            announce_kept(next);
+        }
+        Some(Release::NewHead) => supersede::release_unaffected_by_newest(next),
+    }
 }
 
 /// Closed without merge, or merged elsewhere: locks of stacks that no job claimed go; an apply of which nothing was
@@ -54,9 +71,16 @@ pub fn closed(next: &mut Next, warn: bool) {
         }
     }
     locks::release_unclaimed(next, "closed");
+    if warn {
+        announce_kept(next);
+    }
+}
+
+/// One comment that names the locks which stay on a closed pull request; silence without any.
+fn announce_kept(next: &mut Next) {
     let number = next.scene.pr_number;
     let kept: Vec<Lock> = next.scene.locks.values().filter(|lock| lock.pr_number == number).cloned().collect();
-    if kept.is_empty() || !warn {
+    if kept.is_empty() {
         return;
     }
     let repo = next.scene.repo.full_name.clone();
@@ -91,8 +115,13 @@ fn list_of(locks: &[Lock]) -> String {
 }
 
 /// Releases one lock, whoever holds it. `None` when nobody does.
+///
+/// The scene must be that of the holder: only then is the version of the run checked whose job may be claiming the stack
+/// at this moment. A lock that meanwhile went to somebody else is left alone.
 pub fn unlock(next: &mut Next, key: &StackKey, actor: &str, reason: &str, force_state: bool) -> Option<Lock> {
-    let lock = next.scene.locks.remove(key)?;
+    let number = next.scene.pr_number;
+    let lock = next.scene.locks.get(key).filter(|lock| lock.pr_number == number).cloned()?;
+    next.scene.locks.remove(key);
     next.audit(
         actor,
         "unlock",

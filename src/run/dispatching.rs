@@ -31,7 +31,15 @@ pub fn insert_apply_dispatches(next: &mut Next, id: &RunId, wave: u32) {
         }
     }
     for (environment, keys) in by_environment {
-        insert(next, id, wave, &environment, &keys, parallel, 0);
+        // I6: a dispatch that exists is never written over.
+        let first_chunk = next
+            .scene
+            .dispatches_of(id)
+            .filter(|dispatch| dispatch.wave == wave && dispatch.environment == environment)
+            .map(|dispatch| dispatch.chunk + 1)
+            .max()
+            .unwrap_or(0);
+        insert(next, id, wave, &environment, &keys, parallel, first_chunk);
     }
 }
 

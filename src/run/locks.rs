@@ -1,5 +1,7 @@
 //! Taking and releasing orchestration locks (spec 30 §7).
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
 use super::model::{Lock, Run};
@@ -30,17 +32,16 @@ pub fn release_pull_request(next: &mut Next, via: &str) -> Vec<Lock> {
     release(next, via, |lock| number != 0 && lock.pr_number == number)
 }
 
+/// Stacks that a job of the scene's pull request claimed, in whichever of its runs.
+pub fn claimed(next: &Next) -> BTreeSet<StackKey> {
+    let rows = next.scene.rows.values().flat_map(|rows| rows.values());
+    rows.filter(|row| row.claim.is_some()).map(|row| row.key.clone()).collect()
+}
+
 /// Locks of the pull request on stacks that none of its jobs claimed.
 pub fn release_unclaimed(next: &mut Next, via: &str) -> Vec<Lock> {
     let number = next.scene.pr_number;
-    let claimed: Vec<StackKey> = next
-        .scene
-        .rows
-        .values()
-        .flat_map(|rows| rows.values())
-        .filter(|row| row.claim.is_some())
-        .map(|row| row.key.clone())
-        .collect();
+    let claimed = claimed(next);
     release(next, via, |lock| number != 0 && lock.pr_number == number && !claimed.contains(&lock.key))
 }
 

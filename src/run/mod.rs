@@ -23,3 +23,6 @@ pub mod settle;
 pub mod status;
 pub mod supersede;
 pub mod waves;
+
+#[cfg(test)]
+mod tests;

@@ -150,6 +150,8 @@ pub enum Release {
     Merge,
     /// Those of stacks that no job of the pull request claimed.
     Closed,
+    /// Those of such stacks that the newest head does not affect either.
+    NewHead,
 }
 
 /// The job that may apply a row: the only one, once.

@@ -88,6 +88,12 @@ impl<'a> Next<'a> {
         ));
     }
 
+    /// The stack was changed, or may have been: what was planned before is behind it (spec 30 §6.2a "Changed at").
+    pub fn stack_changed(&mut self, key: &StackKey) {
+        let at = self.scene.changed_at.entry(key.clone()).or_insert(self.now);
+        *at = self.now.max(*at);
+    }
+
     /// A job whose key is already among the new ones is not added twice.
     pub fn add_job(&mut self, job: NewJob) {
         if job.key.is_none() || !self.effects.jobs.iter().any(|known| known.key == job.key) {

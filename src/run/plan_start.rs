@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::dispatching;
 use super::model::{Row, Run};
 use super::next::Next;
+use super::settle::settle;
 use super::status::{Mode, RowStatus, RunStatus, Trigger};
 use super::supersede;
 use crate::config::model::{PlanOutput, Tool};
@@ -38,20 +39,19 @@ pub fn register(next: &mut Next, registration: &Registration) -> (RunId, bool) {
             && run.sha == registration.sha
             && match run.status {
                 RunStatus::Pending | RunStatus::Planning => true,
-                RunStatus::Planned => same_attempt(run),
-                RunStatus::Applying
-                | RunStatus::Applied
-                | RunStatus::Failed
-                | RunStatus::Unconfirmed
-                | RunStatus::Superseded => false,
+                // The job that registered it asks again: its answer was lost.
+                RunStatus::Planned | RunStatus::Failed | RunStatus::Unconfirmed => same_attempt(run),
+                RunStatus::Applying | RunStatus::Applied | RunStatus::Superseded => false,
             }
     });
     let now = next.now;
     if let Some(id) = reusable.map(|run| run.id.clone()) {
         let run = next.run_mut(&id);
-        run.workflow_run_id = registration.workflow_run_id;
-        run.workflow_run_attempt = registration.attempt;
-        run.seen_at = now;
+        if !run.status.is_terminal() {
+            run.workflow_run_id = registration.workflow_run_id;
+            run.workflow_run_attempt = registration.attempt;
+            run.seen_at = now;
+        }
         return (id, true);
     }
     let run = Run {
@@ -165,7 +165,8 @@ pub fn pending_row(run: &Run, affected: &AffectedStack, now: i64) -> Option<Row>
 }
 
 /// Writes a resolution into its run: rows, waves, warnings, and the status that follows (spec 30 §3.5).
-/// Rows that have reported keep their results; only why and where they stand is refreshed.
+/// Rows that have reported keep their results; only why and where they stand is refreshed. A row that a repeated upload
+/// no longer affects is `skipped`: it stays for those who look, and neither the roll-up nor the plan view waits for it.
 pub fn record_resolution(next: &mut Next, id: &RunId, resolution: &Resolution, graph_sha: Sha) {
     let now = next.now;
     let run = next.run_mut(id);
@@ -184,6 +185,7 @@ pub fn record_resolution(next: &mut Next, id: &RunId, resolution: &Resolution, g
     run.seen_at = now;
     if !resolution.cycles.is_empty() {
         run.enter(RunStatus::Failed, now);
+        drop_rows(next, id, &BTreeMap::new());
         next.render(id);
         return;
     }
@@ -191,7 +193,7 @@ pub fn record_resolution(next: &mut Next, id: &RunId, resolution: &Resolution, g
     let run = run.clone();
     let mut rows: BTreeMap<StackKey, Row> = BTreeMap::new();
     for row in resolution.affected.iter().filter_map(|affected| pending_row(&run, affected, now)) {
-        let row = match next.scene.row(id, &row.key) {
+        let row = match next.scene.row(id, &row.key).filter(|known| known.status != RowStatus::Skipped) {
             Some(known) => Row {
                 wave: row.wave,
                 reasons: row.reasons,
@@ -206,10 +208,20 @@ pub fn record_resolution(next: &mut Next, id: &RunId, resolution: &Resolution, g
     }
     let affected: Vec<StackKey> = rows.keys().cloned().collect();
     let status = if rows.is_empty() { RunStatus::Planned } else { RunStatus::Planning };
-    next.scene.rows.insert(id.clone(), rows);
+    drop_rows(next, id, &rows);
+    next.scene.rows.entry(id.clone()).or_default().extend(rows);
     next.run_mut(id).enter(status, now);
     supersede::release_unaffected(next, &affected);
-    next.render(id);
+    settle(next, id);
+}
+
+/// Rows of an earlier upload that the newest one does not name.
+fn drop_rows(next: &mut Next, id: &RunId, kept: &BTreeMap<StackKey, Row>) {
+    let now = next.now;
+    for row in next.scene.rows_mut(id).filter(|row| !kept.contains_key(&row.key)) {
+        row.enter(RowStatus::Skipped, now);
+        row.note = "not affected any more".to_owned();
+    }
 }
 
 /// Starts a dispatched plan run of these stacks: a comment, a re-run, a changed base.

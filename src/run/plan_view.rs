@@ -16,6 +16,8 @@ pub struct PlanView<'s> {
     /// The runs that made it, newest first.
     pub runs: Vec<&'s Run>,
     pub rows: BTreeMap<StackKey, &'s Row>,
+    /// The newest run failed before it had a row: a cycle, a graph that was refused, a job that died.
+    newest_failed_empty: bool,
 }
 
 impl<'s> PlanView<'s> {
@@ -36,12 +38,17 @@ impl<'s> PlanView<'s> {
             for row in scene.rows(&run.id) {
                 // A dispatch that never happened leaves the earlier plan standing.
                 let never_dispatched = run.status == RunStatus::Failed && row.status == RowStatus::Pending;
-                if !never_dispatched {
+                // A later upload of the same run no longer affects it.
+                let dropped = row.status == RowStatus::Skipped;
+                if !never_dispatched && !dropped {
                     rows.entry(row.key.clone()).or_insert(row);
                 }
             }
         }
-        Self { sha: (*commits.first().expect("a view is of a commit")).clone(), runs, rows }
+        let newest_failed_empty = runs.first().is_some_and(|newest| {
+            newest.status == RunStatus::Failed && scene.rows(&newest.id).all(|row| row.status == RowStatus::Skipped)
+        });
+        Self { sha: (*commits.first().expect("a view is of a commit")).clone(), runs, rows, newest_failed_empty }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -54,12 +61,15 @@ impl<'s> PlanView<'s> {
         if self.rows.is_empty() {
             return Some(newest.status);
         }
-        // A newest run that failed with no rows (a cycle, a refused upload) makes the view failed.
-        let newest_has_rows = self.rows.values().any(|row| row.run_id == newest.id);
-        if newest.status == RunStatus::Failed && !newest_has_rows && newest.waves == 0 {
+        if self.newest_failed_empty {
             return Some(RunStatus::Failed);
         }
         Some(roll_up(self.rows.values().map(|row| &row.status)).unwrap_or(RunStatus::Planning))
+    }
+
+    /// The newest run failed as a whole: whatever earlier runs planned does not count (spec 30 §4.5).
+    pub fn is_failed_whole(&self) -> bool {
+        self.newest_failed_empty
     }
 
     /// The newest run that has a graph.

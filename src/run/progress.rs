@@ -180,7 +180,7 @@ fn vanish(next: &mut Next, id: &RunId, which: impl Fn(&super::model::Row) -> boo
     }
     // It may have changed something before it vanished.
     for key in changed {
-        next.scene.changed_at.insert(key, now);
+        next.stack_changed(&key);
     }
 }
 
@@ -236,16 +236,20 @@ pub fn dispatch_again(next: &mut Next, dispatch: &DispatchId) {
     if found.completed_at.is_some() {
         return;
     }
+    let id = found.run_id.clone();
+    if next.scene.runs[&id].status.is_terminal() {
+        return complete_dispatch(next, dispatch, "cancelled");
+    }
     found.completed_at = Some(now);
     found.conclusion = "cancelled".to_owned();
-    let id = found.run_id.clone();
     for row in next.scene.rows_mut(&id).filter(|row| row.dispatch_id.as_ref() == Some(dispatch)) {
         if matches!(row.status, RowStatus::Pending | RowStatus::Planning) {
-            row.status = RowStatus::Pending;
+            row.enter(RowStatus::Pending, now);
             row.dispatch_id = None;
         }
     }
     super::dispatching::insert_plan_dispatches(next, &id);
+    settle(next, &id);
 }
 
 /// The plan runs that this workflow run registered.

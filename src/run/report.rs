@@ -50,6 +50,9 @@ pub fn on_result(
     if result.mode != run.mode {
         return Err(Refused::Invalid { field: "mode", reason: format!("the run is a {} run", run.mode) });
     }
+    if run.mode == Mode::Apply && run.trigger != Trigger::Manual && !claimed_by(&row, reporter) {
+        return Err(Refused::Conflict(format!("{key} is not claimed by this job")));
+    }
     let outcome = outcome_of(run.mode, result);
     if is_repeat(&row, run.mode, outcome, result) {
         settle(next, id);
@@ -60,9 +63,6 @@ pub fn on_result(
     {
         return Err(Refused::Conflict(format!("the plan run is {} and takes no more results", run.status)));
     }
-    if run.mode == Mode::Apply && run.trigger != Trigger::Manual && !claimed_by(&row, reporter) {
-        return Err(Refused::Conflict(format!("{key} is not claimed by this job")));
-    }
     let to = match (run.mode, outcome) {
         (Mode::Apply, RowStatus::Applied) => row.status.on_apply(ApplyEvent::Succeeded),
         (Mode::Apply, RowStatus::Unconfirmed) => row.status.on_apply(ApplyEvent::Unconfirmed),
@@ -71,7 +71,14 @@ pub fn on_result(
         (Mode::Plan | Mode::Drift, RowStatus::Unconfirmed) => row.status.on_plan(PlanEvent::Unconfirmed),
         (Mode::Plan | Mode::Drift, _) => row.status.on_plan(PlanEvent::Failed),
     };
-    let apply_has_ended = run.mode == Mode::Apply && run.status.is_terminal();
+    // Dependents were blocked when the dispatch was closed: what comes after that is evidence, and moves nothing (spec 30 §8).
+    let given_up = row.status == RowStatus::Unknown
+        && row
+            .dispatch_id
+            .as_ref()
+            .and_then(|dispatch| next.scene.dispatches.get(dispatch))
+            .is_some_and(|dispatch| dispatch.completed_at.is_some());
+    let apply_has_ended = run.mode == Mode::Apply && (run.status.is_terminal() || given_up);
     match to {
         Move::To(status) if !apply_has_ended => record(next, id, key, reporter, result, status),
         Move::To(_) | Move::Already | Move::Late if run.mode == Mode::Apply => {
@@ -97,7 +104,7 @@ fn outcome_of(mode: Mode, result: &StackResult) -> RowStatus {
 fn is_repeat(row: &Row, mode: Mode, outcome: RowStatus, result: &StackResult) -> bool {
     let artifact_same =
         mode == Mode::Apply || result.plan_artifact.is_empty() || result.plan_artifact == row.plan_artifact;
-    let summary_same = mode == Mode::Apply || result.summary.is_none() || result.summary == row.summary;
+    let summary_same = result.summary.is_none() || result.summary == row.summary;
     row.status == outcome
         && row.exit_code == Some(result.exit_code)
         && (mode == Mode::Apply || row.has_changes == result.has_changes)
@@ -199,8 +206,7 @@ fn changed_by_apply(next: &mut Next, id: &RunId, key: &StackKey, status: RowStat
     let did_nothing =
         status == RowStatus::Applied && row.summary.as_ref().is_some_and(crate::plan::summary::PlanSummary::is_empty);
     if !did_nothing {
-        let now = next.now;
-        next.scene.changed_at.insert(key.clone(), now);
+        next.stack_changed(key);
     }
 }
 
@@ -240,7 +246,7 @@ fn keep_as_evidence(next: &mut Next, id: &RunId, key: &StackKey, result: &StackR
         .is_some_and(|old| old["status"] == evidence["status"] && old["exit_code"] == evidence["exit_code"]);
     if !known {
         row.late_evidence = Some(evidence.clone());
-        next.scene.changed_at.insert(key.clone(), now);
+        next.stack_changed(key);
         next.audit(
             "stackorder",
             "late_result",
@@ -348,6 +354,9 @@ pub fn on_claim(
     }
     let now = next.now;
     let first = row.claim.is_none();
+    if first {
+        may_claim_first(next, id, &row, job)?;
+    }
     let row = next.scene.row_mut(id, key).expect("found above");
     row.enter(RowStatus::Applying, now);
     row.waiting_for_approval = false;
@@ -372,4 +381,21 @@ pub fn on_claim(
     }
     next.render(id);
     Ok(())
+}
+
+/// What only the first claim of a row has to prove: its attempt is the one that serves the dispatch, and nobody used its
+/// plan (I17).
+fn may_claim_first(next: &Next, id: &RunId, row: &Row, job: &Claim) -> Result<(), Refused> {
+    let dispatch = row.dispatch_id.as_ref().and_then(|dispatch| next.scene.dispatches.get(dispatch));
+    if let Some(dispatch) = dispatch.filter(|dispatch| dispatch.attempt != 0 && dispatch.attempt != job.attempt) {
+        return Err(Refused::Conflict(format!(
+            "attempt {} of workflow run {} serves this dispatch, not attempt {}",
+            dispatch.attempt, job.workflow_run_id, job.attempt
+        )));
+    }
+    let plan = row.from_plan_run.as_ref().and_then(|plan| next.scene.row(plan, &row.key));
+    match plan.and_then(|plan| plan.used_by_run.as_ref()).filter(|used_by| *used_by != id) {
+        Some(used_by) => Err(Refused::Conflict(format!("the plan of {} was used by apply run {used_by}", row.key))),
+        None => Ok(()),
+    }
 }

@@ -89,7 +89,9 @@ impl Scene {
 
     /// The plan run that counts newest for the sticky comment: not superseded, not a re-plan of an apply.
     pub fn newest_plan_run(&self) -> Option<&Run> {
-        self.newest_first().into_iter().find(|run| run.mode == Mode::Plan && run.status != RunStatus::Superseded)
+        self.newest_first()
+            .into_iter()
+            .find(|run| run.mode == Mode::Plan && run.for_run.is_none() && run.status != RunStatus::Superseded)
     }
 }
 

@@ -3,15 +3,12 @@
 //! Every decision that can finish a stack, finish a run or free a lock ends with [`settle`] in the same commit (I4).
 //! It reads only its arguments; nothing in it can fail or wait.
 
-use std::collections::BTreeSet;
-
 use serde_json::json;
 
-use super::model::Release;
 use super::next::Next;
 use super::scene::{JobKind, NewJob};
 use super::status::{ApplyEvent, Mode, Move, RowStatus, RunStatus, SkipReason, Trigger};
-use super::{dispatching, locks, waves};
+use super::{close, dispatching, locks, supersede, waves};
 use crate::ids::{RunId, StackKey};
 
 /// Moves the run on as far as it goes. A run that ended stays as it is.
@@ -188,8 +185,18 @@ fn insert_sorted(list: &mut Vec<String>, text: &str) {
     }
 }
 
-/// The end of an apply run: locks by spec 30 §7.3, one outcome comment, what waited for this end.
-pub(super) fn finish_apply(next: &mut Next, id: &RunId, status: RunStatus) {
+/// The end of an apply run, with one comment that tells how it ended.
+fn finish_apply(next: &mut Next, id: &RunId, status: RunStatus) {
+    end_apply(next, id, status);
+    let run = &next.scene.runs[id];
+    if run.trigger != Trigger::Manual && run.pr_number != 0 {
+        let payload = json!({ "repo_id": run.repo_id, "pr_number": run.pr_number, "outcome_of": id });
+        next.add_job(NewJob::keyed(JobKind::Comment, format!("outcome:{id}"), payload, next.now));
+    }
+}
+
+/// The end of an apply run: locks by spec 30 §7.3, and what waited for this end.
+pub(super) fn end_apply(next: &mut Next, id: &RunId, status: RunStatus) {
     let now = next.now;
     next.run_mut(id).enter(status, now);
     let run = next.scene.runs[id].clone();
@@ -201,29 +208,16 @@ pub(super) fn finish_apply(next: &mut Next, id: &RunId, status: RunStatus) {
         let via = if status == RunStatus::Applied { "run applied" } else { "run failed" };
         locks::release(next, via, |lock| lock.run_id == run.id);
     }
-    match run.release_at_end {
-        None => {}
-        Some(Release::Merge) => drop(locks::release_pull_request(next, "merge")),
-        Some(Release::Closed) => drop(locks::release_unclaimed(next, "closed")),
-    }
+    close::release_at_end(next, &run);
     // A re-plan was kept alive by this apply alone (spec 30 §6.2a, "New head").
-    let newer_head: BTreeSet<RunId> = next
+    let newer_head = next
         .scene
-        .runs
-        .values()
-        .filter(|other| other.mode == Mode::Plan && other.sha != run.sha && other.created_at > run.created_at)
-        .map(|other| other.id.clone())
-        .collect();
-    if !newer_head.is_empty() && !run.is_merge_apply() {
-        super::supersede::replans_of(next, id);
-    }
-    if run.trigger != Trigger::Manual && run.pr_number != 0 {
-        next.add_job(NewJob::keyed(
-            JobKind::Comment,
-            format!("outcome:{id}"),
-            json!({ "repo_id": run.repo_id, "pr_number": run.pr_number, "outcome_of": id }),
-            now,
-        ));
+        .newest_first()
+        .into_iter()
+        .find(|other| other.mode == Mode::Plan && other.sha != run.sha && other.created_at > run.created_at)
+        .map(|other| other.sha.clone());
+    if let Some(head) = newer_head.filter(|_| !run.is_merge_apply()) {
+        supersede::replans_of(next, id, head.as_str());
     }
     next.render(id);
 }

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::locks;
-use super::model::Run;
+use super::model::{Release, Run};
 use super::next::Next;
-use super::settle;
+use super::plan_view::PlanView;
 use super::status::{Mode, RunStatus, Trigger};
+use super::{close, locks, settle};
 use crate::ids::{RunId, Sha, StackKey};
 
 /// Supersedes the plan runs of the pull request at other commits than `head`, and an apply none of whose stacks was
@@ -31,11 +31,12 @@ fn supersede_each(next: &mut Next, stale: Vec<Run>, head: &str) {
         }
     }
     for run in stale.iter().filter(|run| run.mode == Mode::Plan) {
+        // A merge commit is superseded by nothing, so what was planned at one stays, too.
         let kept = run
             .for_run
             .as_ref()
             .and_then(|apply| next.scene.run(apply))
-            .is_some_and(|apply| !apply.status.is_terminal());
+            .is_some_and(|apply| !apply.status.is_terminal() || apply.is_merge_apply());
         if !kept {
             plan(next, &run.id, head);
         }
@@ -80,41 +81,46 @@ pub fn apply(next: &mut Next, id: &RunId, head: &str) {
             run.sha.short()
         ),
     );
-    replans_of(next, id);
+    replans_of(next, id, head);
+    close::release_at_end(next, &run);
     next.render(id);
 }
 
 /// The re-plans of an apply run that ended.
-pub(super) fn replans_of(next: &mut Next, apply: &RunId) {
-    let open: Vec<(RunId, String)> = next
-        .scene
-        .runs
-        .values()
-        .filter(|run| run.for_run.as_ref() == Some(apply) && !run.status.is_terminal())
-        .map(|run| (run.id.clone(), next.scene.runs[apply].superseded_by.clone()))
-        .collect();
-    for (id, head) in open {
-        plan(next, &id, &head);
+pub(super) fn replans_of(next: &mut Next, apply: &RunId, head: &str) {
+    let open = next.scene.runs.values().filter(|run| run.for_run.as_ref() == Some(apply) && !run.status.is_terminal());
+    let open: Vec<RunId> = open.map(|run| run.id.clone()).collect();
+    for id in open {
+        plan(next, &id, head);
     }
 }
 
-/// Locks on stacks that the new head no longer affects and nobody claimed go (spec 30 §7.3, case 153).
+/// Locks on stacks that the new head no longer affects and nobody claimed go (spec 30 §7.3, case 153): now, or when an
+/// apply that claimed something ends.
 pub fn release_unaffected(next: &mut Next, affected: &[StackKey]) {
-    if next.scene.apply_in_flight().is_some() {
+    if let Some(apply) = next.scene.apply_in_flight().map(|run| run.id.clone()) {
+        if is_claimed(next, &apply) {
+            next.run_mut(&apply).release_at_end.get_or_insert(Release::NewHead);
+        }
         return;
     }
+    let claimed = locks::claimed(next);
     let number = next.scene.pr_number;
-    let claimed: Vec<StackKey> = next
-        .scene
-        .rows
-        .values()
-        .flat_map(|rows| rows.values())
-        .filter(|row| row.claim.is_some())
-        .map(|row| row.key.clone())
-        .collect();
     locks::release(next, "new_head", |lock| {
         number != 0 && lock.pr_number == number && !affected.contains(&lock.key) && !claimed.contains(&lock.key)
     });
+}
+
+/// The same at the end of an apply; the upload of a head that is not resolved yet does it itself.
+pub(super) fn release_unaffected_by_newest(next: &mut Next) {
+    let newest = next.scene.newest_first().into_iter().find(|run| {
+        run.mode == Mode::Plan && run.trigger == Trigger::PullRequest && run.status != RunStatus::Superseded
+    });
+    let Some(head) = newest.filter(|run| run.graph_sha.is_some() && run.cycles.is_empty()).map(|run| &run.sha) else {
+        return;
+    };
+    let affected: Vec<StackKey> = PlanView::of(&next.scene, &[head]).rows.into_keys().collect();
+    release_unaffected(next, &affected);
 }
 
 /// Ends an apply that never began: failed, its locks released unless an earlier apply changed what is deployed.
@@ -128,7 +134,7 @@ pub fn abandon(next: &mut Next, id: &RunId, reason: &str) {
         json!({ "repo": next.scene.repo.full_name, "pr": run.pr_number, "reason": reason }),
     );
     let changed_before = next.scene.rows.values().flat_map(|rows| rows.values()).any(|row| row.claim.is_some());
-    settle::finish_apply(next, id, RunStatus::Failed);
+    settle::end_apply(next, id, RunStatus::Failed);
     if !changed_before {
         locks::release(next, "abandoned", |lock| lock.run_id == *id);
     }

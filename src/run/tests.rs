@@ -1,0 +1,9 @@
+//! The corner cases of spec 30 §18 that runs decide, each as one story; `laws` are checked after every step.
+
+mod applies;
+mod laws;
+mod locks;
+mod plans;
+mod properties;
+mod renewed;
+mod story;
