@@ -24,6 +24,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use self::backend::Backend;
 use self::configuration::{Modules, Sources};
@@ -389,29 +390,34 @@ impl Machine for Runner<'_, '_> {
         self.say(&format!("{address}: Provisioning with 'local-exec'..."));
         let mut process = tokio::process::Command::new("/bin/sh");
         process
-            .args(["-c", command])
+            // Both streams on one pipe, in the order they were written.
+            .args(["-c", &format!("exec 2>&1\n{command}")])
             .current_dir(self.tool.directory())
             .env_clear()
             .envs(&self.tool.invocation.environment)
             .envs(environment)
             .stdin(std::process::Stdio::null())
             .stdout(std::process::Stdio::piped())
-            .stderr(std::process::Stdio::piped())
             .kill_on_drop(true);
         let failed = |error: std::io::Error| format!("local-exec provisioner error: {address}: {error}");
         self.remote.runtime().block_on(async {
-            let child = process.spawn().map_err(failed)?;
-            let ended = tokio::select! {
-                ended = child.wait_with_output() => ended.map_err(failed)?,
-                // The command dies with its handle, the lock and the state are seen to by the caller.
-                _ = tokio::signal::ctrl_c() => return Err(format!("execution halted: {address}")),
-            };
-            for line in String::from_utf8_lossy(&[ended.stdout, ended.stderr].concat()).lines() {
-                self.say(&format!("{address} (local-exec): {line}"));
+            let mut child = process.spawn().map_err(failed)?;
+            let mut lines = BufReader::new(child.stdout.take().expect("its standard output is piped")).lines();
+            loop {
+                let line = tokio::select! {
+                    line = lines.next_line() => line.map_err(failed)?,
+                    // The command dies with its handle, the lock and the state are seen to by the caller.
+                    _ = tokio::signal::ctrl_c() => return Err(format!("execution halted: {address}")),
+                };
+                match line {
+                    Some(line) => self.say(&format!("{address} (local-exec): {line}")),
+                    None => break,
+                }
             }
-            match ended.status.success() {
+            let status = child.wait().await.map_err(failed)?;
+            match status.success() {
                 true => Ok(()),
-                false => Err(format!("local-exec provisioner error: {address}: {}", ended.status)),
+                false => Err(format!("local-exec provisioner error: {address}: {status}")),
             }
         })
     }

@@ -44,15 +44,6 @@ pub struct StackView {
     pub key: String,
     #[serde(default)]
     pub lock: Option<crate::graph::resolution::LockInfo>,
-    #[serde(default)]
-    pub drift: Option<DriftView>,
-}
-
-#[derive(Debug, Deserialize)]
-pub struct DriftView {
-    pub drifted: bool,
-    #[serde(default)]
-    pub issue_number: Option<i64>,
 }
 
 impl Stage {
