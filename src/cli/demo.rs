@@ -23,6 +23,15 @@ pub struct DemoArgs {
     /// Write the story's steps and timings to this file, as JSON.
     #[arg(long, value_name = "FILE", requires = "story")]
     report: Option<PathBuf>,
+    /// Kill the server three times inside every step, at moments that this number decides, and restart it.
+    #[arg(long, value_name = "SEED", requires = "story")]
+    kills: Option<u64>,
+    /// Deliver every webhook and every report of a job twice.
+    #[arg(long, requires = "story")]
+    twice: bool,
+    /// Write what the story left behind to this file, as sorted JSON that two runs share.
+    #[arg(long, value_name = "FILE", requires = "story")]
+    outcome: Option<PathBuf>,
     /// The tool to run; without it the first of terraform and tofu on PATH, else the built-in stand-in.
     #[arg(long, value_enum)]
     tool: Option<ToolChoice>,
@@ -69,9 +78,10 @@ pub fn run(args: DemoArgs) -> Outcome {
 
 async fn demo(args: DemoArgs) -> anyhow::Result<()> {
     let tool = DemoTool::find(args.tool)?;
-    let laptop = LaptopOptions { dir: args.dir, tool, port: args.port, github_port: args.github_port };
+    let laptop =
+        LaptopOptions { twice: args.twice, dir: args.dir, tool, port: args.port, github_port: args.github_port };
     if args.story {
-        story::play(StoryOptions { laptop, report: args.report }).await
+        story::play(StoryOptions { laptop, report: args.report, kills: args.kills, outcome: args.outcome }).await
     } else {
         play::stay_up(laptop).await
     }

@@ -3,18 +3,19 @@
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use fake_github::actions::host::RunnerOptions;
 use fake_github::actions::model::Environment;
 use fake_github::{App, AppSetup, FakeGitHub, Hub, Options, Protection, RepositorySetup, RequiredCheck};
-use tokio::process::{Child, Command};
+use tokio::sync::Mutex;
 
-use super::control::{CONTROL_VARIABLE, ControlDesk};
+use super::control::ControlDesk;
+use super::doubler::Doubler;
 use super::s3::{S3Options, S3Store};
 use super::sample;
+use super::server_process::ServerProcess;
 use super::sts::TrustPolicy;
 use super::tool::DemoTool;
 use crate::clock::{Clock as _, Millis, SystemClock};
@@ -27,7 +28,10 @@ const WEBHOOK_SECRET: &str = "the demo's webhook secret";
 /// Jobs at the same time: a laptop's worth.
 const PARALLEL_JOBS: usize = 4;
 
+/// What a laptop is started with.
 pub struct LaptopOptions {
+    /// Every webhook is delivered twice, and every report of a job reaches the server twice.
+    pub twice: bool,
     /// Kept when given; otherwise a directory of the demo's own, removed at the end.
     pub dir: Option<PathBuf>,
     pub tool: DemoTool,
@@ -47,9 +51,8 @@ pub struct Laptop {
     /// Of `stackorder admin keys create`: reads, applies and unlocks.
     pub api_key: String,
     pub server_url: String,
-    desk: ControlDesk,
-    server: Option<Child>,
-    server_environment: BTreeMap<String, String>,
+    desk: Arc<ControlDesk>,
+    server: Arc<Mutex<ServerProcess>>,
     dir: DemoDir,
     program: PathBuf,
 }
@@ -79,6 +82,9 @@ impl Laptop {
         })?;
         s3.create_bucket(STATE_BUCKET)?;
 
+        let mut runner_environment = s3.environment();
+        // Jobs reach the server under its own name, also when something stands in between.
+        runner_environment.insert("STACKORDER_OIDC_AUDIENCE".to_owned(), server_url.clone());
         let bin = dir.path().join("bin");
         let tool_cache = dir.path().join("tools");
         std::fs::create_dir_all(&bin)?;
@@ -92,7 +98,7 @@ impl Laptop {
                 root: dir.path().join("runner"),
                 tool_cache,
                 path: vec![bin],
-                env: s3.environment(),
+                env: runner_environment,
                 parallel_jobs: PARALLEL_JOBS,
                 timing: Default::default(),
             },
@@ -110,6 +116,7 @@ impl Laptop {
             callback_urls: Vec::new(),
         });
         let server_environment = server_environment(&github, &app, &server_url, server_port, dir.path());
+        let desk = Arc::new(ControlDesk::open().await?);
         let mut laptop = Self {
             github,
             s3,
@@ -119,15 +126,19 @@ impl Laptop {
             installation_id: 0,
             api_key: String::new(),
             server_url,
-            desk: ControlDesk::open().await?,
-            server: None,
-            server_environment,
+            desk: desk.clone(),
+            server: Arc::new(Mutex::new(ServerProcess::new(program.clone(), server_environment, dir.path(), desk))),
             dir,
             program,
         };
         laptop.start_server().await?;
         laptop.api_key = laptop.create_key().await?;
-        laptop.populate()?;
+        let mut jobs_see = laptop.server_url.clone();
+        if options.twice {
+            laptop.hub().faults().double_webhooks(true);
+            jobs_see = Doubler::start(&laptop.server_url, laptop.hub().clone()).await?;
+        }
+        laptop.populate(&jobs_see)?;
         Ok(laptop)
     }
 
@@ -148,43 +159,19 @@ impl Laptop {
         &self.program
     }
 
-    /// Starts the server's process and waits until it answers.
-    pub async fn start_server(&mut self) -> anyhow::Result<()> {
-        if self.server.is_some() {
-            return Ok(());
-        }
-        self.desk.expect_new_server().await;
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.dir.path().join("server.log"))?;
-        let mut child = Command::new(&self.program)
-            .args(["demo", "serve"])
-            // Nothing of this process's environment reaches the server: no credential, not even here.
-            .env_clear()
-            .envs(&self.server_environment)
-            .env(CONTROL_VARIABLE, self.desk.address().to_string())
-            .stdin(Stdio::null())
-            .stdout(Stdio::from(log.try_clone()?))
-            .stderr(Stdio::from(log))
-            .kill_on_drop(true)
-            .spawn()
-            .context("cannot start the server")?;
-        tokio::select! {
-            ready = self.desk.wait_ready() => ready?,
-            ended = child.wait() => {
-                let log = std::fs::read_to_string(self.dir.path().join("server.log")).unwrap_or_default();
-                let tail: Vec<&str> = log.lines().rev().take(5).collect();
-                bail!("the server ended at once ({}): {}", ended?, tail.into_iter().rev().collect::<Vec<_>>().join(" | "));
-            }
-        }
-        self.server = Some(child);
-        Ok(())
+    /// Starts the server's process, if it is not up, and waits until it answers.
+    pub async fn start_server(&self) -> anyhow::Result<()> {
+        self.server.lock().await.start().await
     }
 
     /// `kill -9`, as a machine that dies.
-    pub async fn kill_server(&mut self) -> anyhow::Result<()> {
-        if let Some(mut server) = self.server.take() {
-            server.kill().await.context("cannot kill the server")?;
-        }
-        Ok(())
+    pub async fn kill_server(&self) -> anyhow::Result<()> {
+        self.server.lock().await.kill().await
+    }
+
+    /// The server's process, for whoever kills it at odd moments.
+    pub fn server(&self) -> Arc<Mutex<ServerProcess>> {
+        self.server.clone()
     }
 
     /// Moves the clock of everything: fake, store and server.
@@ -192,28 +179,20 @@ impl Laptop {
         let offset = self.clock.offset() + by;
         self.clock.set_offset(offset);
         self.desk.set_offset(offset);
+        self.hub().engine().clock_moved();
     }
 
     /// A key made the way an operator makes one.
     async fn create_key(&self) -> anyhow::Result<String> {
-        let output = Command::new(&self.program)
-            .args([
-                "admin", "keys", "create", "--name", "demo", "--scope", "read", "--scope", "apply", "--scope", "unlock",
-            ])
-            .args(["--format", "json"])
-            .env_clear()
-            .envs(&self.server_environment)
-            .output()
-            .await?;
-        if !output.status.success() {
-            bail!("`stackorder admin keys create` failed: {}", String::from_utf8_lossy(&output.stderr));
-        }
-        let json: serde_json::Value = serde_json::from_slice(&output.stdout).context("the new key is not JSON")?;
+        let args = ["admin", "keys", "create", "--name", "demo", "--format", "json"];
+        let scopes = ["--scope", "read", "--scope", "apply", "--scope", "unlock"];
+        let printed = self.server.lock().await.admin(&[&args[..], &scopes[..]].concat()).await?;
+        let json: serde_json::Value = serde_json::from_slice(&printed).context("the new key is not JSON")?;
         Ok(json["key"].as_str().context("no key in the answer")?.to_owned())
     }
 
     /// People, repositories, protection, and the App's installation.
-    fn populate(&mut self) -> anyhow::Result<()> {
+    fn populate(&mut self, server_url: &str) -> anyhow::Result<()> {
         let hub = self.github.hub().clone();
         for login in ["alice", "bob", "carol", "rita"] {
             hub.create_user(login);
@@ -241,7 +220,7 @@ impl Laptop {
                 ..Default::default()
             },
         )?;
-        hub.set_variable(REPOSITORY, None, "STACKORDER_SERVER_URL", &self.server_url);
+        hub.set_variable(REPOSITORY, None, "STACKORDER_SERVER_URL", server_url);
         hub.set_variable(REPOSITORY, None, "STACKORDER_VERSION", env!("CARGO_PKG_VERSION"));
         hub.set_environment(
             REPOSITORY,

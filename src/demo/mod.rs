@@ -1,6 +1,6 @@
 //! `stackorder demo`: everything a team's setup consists of, on one machine and without a network.
 //!
-//! - `laptop`: everything that runs; `control`: the line to its server; `serve`: that server.
+//! - `laptop`: everything that runs; `control`: the line to its server; `doubler`: sends every report twice; `serve` and `server_process`: that server.
 //! - `play`: staying up for a person; `story`: playing the whole life by itself.
 //! - `tool`: which tool the jobs run.
 //! - `s3`: the store that holds the tool's state, reached as a plain HTTP proxy so that no HCL has to change.
@@ -9,11 +9,13 @@
 //! - `sts`: who a job is for that store: identities, and roles assumed with a job's OIDC token.
 
 pub mod control;
+mod doubler;
 pub mod laptop;
 pub mod play;
 pub mod s3;
 pub mod sample;
 pub mod serve;
+pub mod server_process;
 pub mod standin;
 pub mod story;
 pub mod sts;

@@ -90,7 +90,10 @@ impl App {
     /// `POST /v1/runs`.
     pub async fn create_run(&self, caller: &Caller, request: &CreateRunRequest) -> Answer<(CreateRunResponse, bool)> {
         match caller {
-            Caller::Key(key) => self.start_manual(key, request).await.map(|answer| (answer, true)),
+            Caller::Key(key) => self.start_manual(key, request).await.map(|answer| {
+                let created = !answer.existing;
+                (answer, created)
+            }),
             Caller::Job { claims, repo } => match claims.event_name.as_str() {
                 "pull_request" => self.register_plan(claims, repo, request).await,
                 "workflow_dispatch" => {
@@ -191,7 +194,18 @@ impl App {
                 "this repository has no graph yet: open a pull request first, so that its stacks are known",
             )
         })?;
-        let id = self.new_run_id();
+        // A caller that names its run may ask again when the answer was lost.
+        let id = request.run_id.clone().unwrap_or_else(|| self.new_run_id());
+        if let Some(run) = self.store.run(&id).await? {
+            let own = run.repo_id == repo.id
+                && run.trigger == Trigger::Manual
+                && run.requested_by == format!("apikey:{}", key.name);
+            if !own {
+                return Err(Refused::Conflict(format!("run {id} is somebody else's")).into());
+            }
+            let json = self.run_json(&run, &repo);
+            return Ok(CreateRunResponse { run_id: id, status: run.status, existing: true, run: Some(json) });
+        }
         let subject = Subject::Pull { repo_id: repo.id, number: 0 };
         let started = self.decide(&subject, |next| {
             let run = plan_start::blank_run(next, id.clone(), sha.clone(), Mode::Apply, Trigger::Manual, "");
@@ -500,6 +514,8 @@ fn resolve_upload(
     let run = next.scene.runs[id].clone();
     match run.status {
         RunStatus::Pending | RunStatus::Planning => {}
+        // Nothing was affected and the answer was lost: the same upload is answered again.
+        RunStatus::Planned if next.scene.rows(id).next().is_none() => {}
         RunStatus::Superseded => {
             return Err(Refused::Superseded(format!("run {id} was superseded by {}", run.superseded_by)));
         }

@@ -93,6 +93,8 @@ async fn manual_run(job: &Job, server: &Server, key: &StackKey) -> Result<RunId,
         sha: job.facts.commit.clone(),
         mode: Some(Mode::Apply),
         trigger: Some(Trigger::Manual),
+        // Named by the caller, so that a repeated call finds the run of a lost answer.
+        run_id: Some(RunId::from_random(rand::random())),
         stacks: vec![key.to_string()],
         ..CreateRunRequest::default()
     };

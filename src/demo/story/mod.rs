@@ -3,7 +3,7 @@
 //! The story is also the end-to-end test. A step is one async function; it fails at the first broken promise, and a step that
 //! is not built yet is reported as `missing`, never as `ok`.
 //!
-//! - `stage`: what the steps can do and see.
+//! - `stage`: what the steps can do and see; `killer`: kills the server meanwhile; `outcome`: what was left behind.
 //! - `steps`: the first life, from installing to a locked pull request; `trouble`: failures, lost messages, drift.
 
 use std::path::PathBuf;
@@ -13,8 +13,11 @@ use anyhow::{Context as _, bail};
 use serde::Serialize;
 
 use super::laptop::{Laptop, LaptopOptions};
+use killer::Killer;
 use stage::Stage;
 
+mod killer;
+mod outcome;
 mod stage;
 mod steps;
 mod trouble;
@@ -22,6 +25,9 @@ mod trouble;
 pub struct StoryOptions {
     pub laptop: LaptopOptions,
     pub report: Option<PathBuf>,
+    /// Seed of the moments at which the server is killed.
+    pub kills: Option<u64>,
+    pub outcome: Option<PathBuf>,
 }
 
 /// What `--report` writes.
@@ -141,11 +147,15 @@ pub async fn play(options: StoryOptions) -> anyhow::Result<()> {
     );
     let laptop = Laptop::start(options.laptop).await?;
     let mut stage = Stage::new(laptop)?;
+    let killer = options.kills.map(|seed| Killer::new(seed, &stage.laptop));
     let mut report = Report { steps: Vec::new(), ok: true, tool };
     for (number, step) in Step::ALL.into_iter().enumerate() {
         anstream::println!("{:>2}. {}", number + 1, step.name());
         let started = Instant::now();
-        let played = step.play(&mut stage).await;
+        let played = match &killer {
+            Some(killer) => killer.during(number as u64, step.play(&mut stage)).await,
+            None => step.play(&mut stage).await,
+        };
         let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let entry = match played {
             Ok(Played::Ok) => {
@@ -165,6 +175,11 @@ pub async fn play(options: StoryOptions) -> anyhow::Result<()> {
         }
     }
     stage.finish(&mut report.ok);
+    if let Some(path) = &options.outcome {
+        let outcome = outcome::of(&stage).await?;
+        std::fs::write(path, serde_json::to_string_pretty(&outcome)?)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
     if let Some(path) = &options.report {
         let text = serde_json::to_string_pretty(&report)?;
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;

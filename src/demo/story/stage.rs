@@ -236,11 +236,20 @@ impl Stage {
 
     // -- the API ------------------------------------------------------------------------------------------
 
-    async fn get<T: serde::de::DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+    /// Reads from the API. A server that is just being killed and started again is waited for.
+    pub async fn get<T: serde::de::DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         let url = format!("{}{path}", self.laptop.server_url);
-        let answer = self.http.get(&url).bearer_auth(&self.laptop.api_key).send().await?;
-        let status = answer.status();
-        let text = answer.text().await?;
+        let answer = self
+            .until(&format!("an answer to {path}"), || async {
+                let sent = self.http.get(&url).bearer_auth(&self.laptop.api_key).send().await.ok()?;
+                let status = sent.status();
+                if status.is_server_error() {
+                    return None;
+                }
+                Some((status, sent.text().await.ok()?))
+            })
+            .await?;
+        let (status, text) = answer;
         ensure!(status.is_success(), "{path} answered {status}: {text}");
         serde_json::from_str(&text).with_context(|| format!("{path} answered {text}"))
     }
