@@ -18,7 +18,7 @@ pub fn merged(next: &mut Next, head: &Sha, release_locks: bool) -> Vec<Lock> {
     let graph = view.graph_sha().cloned().or_else(|| {
         next.scene.newest_first().into_iter().find(|run| run.mode == Mode::Plan).and_then(|run| run.graph_sha.clone())
     });
-    if let Some(graph) = graph {
+    if let Some(graph) = graph.filter(|graph| next.scene.repo.default_graph.as_ref() != Some(graph)) {
         next.scene.repo.default_graph = Some(graph.clone());
         next.effects.default_graph = Some(graph);
     }
@@ -116,12 +116,10 @@ fn list_of(locks: &[Lock]) -> String {
 
 /// Releases one lock, whoever holds it. `None` when nobody does.
 ///
-/// The scene must be that of the holder: only then is the version of the run checked whose job may be claiming the stack
-/// at this moment. A lock that meanwhile went to somebody else is left alone.
+/// The holder may be a run that this scene does not hold: the store raises its version with the release, so a claim that
+/// is decided at the same moment is decided again and finds no lock.
 pub fn unlock(next: &mut Next, key: &StackKey, actor: &str, reason: &str, force_state: bool) -> Option<Lock> {
-    let number = next.scene.pr_number;
-    let lock = next.scene.locks.get(key).filter(|lock| lock.pr_number == number).cloned()?;
-    next.scene.locks.remove(key);
+    let lock = next.scene.locks.remove(key)?;
     next.audit(
         actor,
         "unlock",

@@ -25,4 +25,4 @@ pub mod supersede;
 pub mod waves;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

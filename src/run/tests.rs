@@ -6,4 +6,4 @@ mod locks;
 mod plans;
 mod properties;
 mod renewed;
-mod story;
+pub(crate) mod story;

@@ -14,15 +14,18 @@ fn all_new() -> Story {
     Story::planned("vpc +1, eks +1, apps +1, svpc +1")
 }
 
-/// A scene without a pull request, where `vpc` is applied by hand.
-fn by_hand(story: &mut Story) -> Result<RunId, Vec<Lock>> {
+/// A scene without a pull request, where these stacks are applied by hand.
+fn by_hand(story: &mut Story, stacks: &str) -> Result<RunId, Vec<Lock>> {
     let id = story.run_id();
-    let resolution = story.resolution("vpc");
+    let resolution = story.resolution(stacks);
     story.scene.pr_number = 0;
     story.step(|next| {
         let run = plan_start::blank_run(next, id.clone(), sha('a'), Mode::Apply, Trigger::Manual, "");
-        let row = plan_start::pending_row(&run, &resolution.affected[0], next.now).unwrap();
-        apply_start::start_manual(next, id.clone(), sha('a'), "ci", vec![Row { status: RowStatus::Planned, ..row }])
+        let rows = resolution.affected.iter().map(|affected| {
+            let row = plan_start::pending_row(&run, affected, next.now).unwrap();
+            Row { status: RowStatus::Planned, wave: 0, ..row }
+        });
+        apply_start::start_manual(next, id.clone(), sha('a'), "ci", rows.collect())
     })
 }
 
@@ -52,7 +55,7 @@ fn case_086_a_merge_releases_once_and_says_so_once() {
     assert_eq!(story.scene.repo.default_graph, Some(sha('a')));
 
     story.step(|next| close::merged(next, &sha('a'), true));
-    assert!(story.comments().is_empty() && story.audited().is_empty());
+    assert!(story.changes.is_empty());
 }
 
 #[test]
@@ -156,12 +159,16 @@ fn case_092_a_comment_unlocks_only_what_its_own_pull_request_holds() {
 
     let none = story.step(|next| close::unlock_own(next, &[key("svpc")], "ada"));
     assert!(none.is_empty());
-    let not_ours = story.step(|next| close::unlock(next, &key("svpc"), "ada", "", false));
-    assert_eq!(not_ours, None, "it is released from its holder's scene");
-
     let all = story.step(|next| close::unlock_own(next, &[], "ada"));
     assert_eq!(all.len(), 2);
     assert_eq!(story.locks(), "svpc #2");
+
+    let by_api = story.step(|next| close::unlock(next, &key("svpc"), "ada", "", false)).unwrap();
+    assert_eq!(
+        story.changes.locks_released,
+        [(by_api.stack_id, by_api.run_id)],
+        "its holder is compared at the commit"
+    );
 }
 
 #[test]
@@ -179,9 +186,9 @@ fn case_093_the_second_unlock_releases_nothing() {
 #[test]
 fn case_095_a_second_manual_run_on_a_held_stack_leaves_no_run() {
     let mut story = Story::of("vpc");
-    let first = by_hand(&mut story).unwrap();
+    let first = by_hand(&mut story, "vpc").unwrap();
 
-    let conflicts = by_hand(&mut story).unwrap_err();
+    let conflicts = by_hand(&mut story, "vpc").unwrap_err();
 
     assert_eq!(conflicts[0].holder(), "a manual run");
     assert_eq!(story.scene.runs.keys().collect::<Vec<_>>(), [&first]);
@@ -190,7 +197,7 @@ fn case_095_a_second_manual_run_on_a_held_stack_leaves_no_run() {
 #[test]
 fn case_096_the_last_result_of_a_manual_run_frees_its_lock() {
     let mut story = Story::of("vpc");
-    let id = by_hand(&mut story).unwrap();
+    let id = by_hand(&mut story, "vpc").unwrap();
     assert_eq!((story.run().status, story.locks().as_str()), (RunStatus::Applying, "vpc a manual run"));
 
     let reporter = Reporter::ApiKey { name: "ci".to_owned() };
@@ -239,4 +246,20 @@ fn case_153_while_an_apply_that_claimed_runs_the_lock_goes_at_its_end() {
     story.reports("vpc", "!").unwrap();
 
     assert_eq!(story.locks(), "vpc #1");
+}
+
+#[test]
+fn stacks_of_a_manual_run_stand_side_by_side_and_block_nobody() {
+    let mut story = Story::of("vpc <- eks");
+    story.scene.repo.default_graph = Some(sha('a'));
+    let id = by_hand(&mut story, "vpc, eks").unwrap();
+
+    let reporter = Reporter::ApiKey { name: "ci".to_owned() };
+    for (stack, outcome) in [("vpc", "!"), ("eks", "+1")] {
+        let result = result(Mode::Apply, outcome, "");
+        story.step(|next| report::on_result(next, &id, &key(stack), &reporter, &result)).unwrap();
+    }
+
+    assert_eq!(story.applied(), "failed: eks applied, vpc failed");
+    assert_eq!((story.locks().as_str(), story.audited().len()), ("", 2));
 }

@@ -4,8 +4,9 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::story::{Story, key, sha};
-use crate::ids::{DispatchId, RunId};
+use crate::ids::{DispatchId, RunId, Sha};
 use crate::run::close;
+use crate::run::plan_view::PlanView;
 use crate::run::progress;
 use crate::run::scene::{Changes, Effects};
 use crate::run::status::{Mode, RowStatus, RunStatus, Trigger};
@@ -22,6 +23,8 @@ enum Event {
     PlanAll(Index),
     PlanAgain(Index),
     Apply(Vec<Index>),
+    /// A merge applies, with one stack behind from the start.
+    ApplyMerge(Index),
     Claim(Index),
     Report(Index, Index),
     Seen(Index, bool),
@@ -44,6 +47,7 @@ fn event() -> impl Strategy<Value = Event> {
         4 => at().prop_map(Event::PlanAll),
         2 => at().prop_map(Event::PlanAgain),
         4 => proptest::collection::vec(at(), 0..4).prop_map(Event::Apply),
+        1 => at().prop_map(Event::ApplyMerge),
         6 => at().prop_map(Event::Claim),
         6 => (at(), at()).prop_map(|(stack, outcome)| Event::Report(stack, outcome)),
         1 => (at(), any::<bool>()).prop_map(|(stack, waits)| Event::Seen(stack, waits)),
@@ -98,7 +102,13 @@ fn play(story: &mut Story, event: &Event, head: &mut char) {
                 story.plan_again(*head, stack(at));
             }
         }
-        Event::Apply(picks) => apply(story, picks.iter().map(stack).collect(), *head),
+        Event::Apply(picks) => {
+            apply(story, picks.iter().map(stack).collect(), Trigger::Comment, sha(*head), &[sha(*head)], &[]);
+        }
+        Event::ApplyMerge(at) => {
+            let commits = [sha('f'), sha(*head)];
+            apply(story, Vec::new(), Trigger::PullRequest, sha('f'), &commits, &[stack(at)]);
+        }
         Event::Claim(at) => {
             if let Some((id, stack)) = dispatched(story, at) {
                 story.claim_of(&id, &stack, 1).ok();
@@ -172,9 +182,9 @@ fn working(story: &Story) -> Option<String> {
 }
 
 /// What layers 3 and 5 of the gate make sure of.
-fn apply(story: &mut Story, picks: Vec<&str>, head: char) {
-    let view = story.view(head);
-    if view.graph_sha().is_none() || view.rows.is_empty() || story.scene.apply_in_flight().is_some() {
+fn apply(story: &mut Story, picks: Vec<&str>, trigger: Trigger, at: Sha, commits: &[Sha], behind: &[&str]) {
+    let view = PlanView::of(&story.scene, &commits.iter().collect::<Vec<_>>());
+    if view.graph_sha().is_none() || view.is_failed_whole() || story.scene.apply_in_flight().is_some() {
         return;
     }
     let usable = |stack: &&str| {
@@ -185,8 +195,9 @@ fn apply(story: &mut Story, picks: Vec<&str>, head: char) {
     };
     let wanted: Vec<&str> = if picks.is_empty() { STACKS.to_vec() } else { picks };
     let picks: Vec<&str> = wanted.into_iter().filter(usable).collect();
+    let behind: Vec<&str> = behind.iter().copied().filter(|stack| picks.contains(stack)).collect();
     if !picks.is_empty() {
-        story.apply_at(sha(head), &[sha(head)], Trigger::Comment, &picks.join(" "), &[]);
+        story.apply_at(at, commits, trigger, &picks.join(" "), &behind);
     }
 }
 
