@@ -2,6 +2,7 @@
 
 mod actions;
 mod databases;
+mod readme;
 mod store_contract;
 
 /// Sorts behind every other test, so it is the last to start.
