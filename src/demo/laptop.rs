@@ -61,10 +61,11 @@ impl Laptop {
     pub async fn start(options: LaptopOptions) -> anyhow::Result<Self> {
         need_git()?;
         let program = std::env::current_exe().context("cannot find this program's own file")?;
-        let dir = DemoDir::make(options.dir)?;
-        let clock = Arc::new(SystemClock::default());
         let github_port = free_port(options.github_port).context("the port for the fake GitHub")?;
         let server_port = free_port(options.port).context("the port for Stackorder")?;
+        // The first thing that is made, after everything that could make it useless was asked for.
+        let dir = DemoDir::make(options.dir)?;
+        let clock = Arc::new(SystemClock::default());
         let server_url = format!("http://127.0.0.1:{server_port}");
         let issuer = format!("http://127.0.0.1:{github_port}/_services/token");
 

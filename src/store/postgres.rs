@@ -2,9 +2,10 @@
 
 use std::str::FromStr;
 
+use sqlx::Connection as _;
 use sqlx::migrate::Migrator;
 use sqlx::pool::PoolOptions;
-use sqlx::postgres::{PgConnectOptions, PgQueryResult, Postgres};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgQueryResult, Postgres};
 
 use super::dialect::Dialect;
 use super::sql::SqlStore;
@@ -24,6 +25,8 @@ impl Dialect for Postgres {
 
 pub(super) async fn open(database_url: &str, connections: u32) -> Result<SqlStore<Postgres>> {
     let options = PgConnectOptions::from_str(database_url)?;
+    // A pool tries again for half a minute and then tells only that it waited; one connection tells why, at once.
+    PgConnection::connect_with(&options).await?.close().await?;
     let pool = PoolOptions::<Postgres>::new().max_connections(connections.max(1)).connect_with(options).await?;
     // Under sqlx's advisory lock: servers that start at once migrate one after the other.
     MIGRATIONS.run(&pool).await.map_err(|error| StoreError::Db(error.into()))?;

@@ -1,23 +1,25 @@
 //! Databases for tests: an empty one for each test, on every engine this machine has.
 //!
 //! Postgres comes from `STACKORDER_TEST_DATABASE_URL` (a database in which schemas may be created), else from a private
-//! server that this process starts once and that ends with it. With neither, tests on Postgres say that they did not run;
-//! `STACKORDER_TEST_REQUIRE=postgres` makes that a failure.
+//! server that this process starts once and that ends with it. With neither, tests on Postgres say that they did not run
+//! (`machine`).
 //!
 //! Each test has a schema of its own, not a database: a new schema takes 10 ms, a new database copies 7 MB.
 
 use std::future::Future;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use stackorder::store::{self, MemoryStore, Store};
+
+use crate::machine::{not_run, say};
 
 /// Connections of a store under test: enough for the racing tasks of one test, few enough for many tests at once.
 const CONNECTIONS: u32 = 4;
@@ -102,32 +104,6 @@ fn run_statement(url: String, statement: String) {
     })
     .join()
     .unwrap();
-}
-
-static NOT_RUN: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-/// Says past libtest's capture that a test did not run; fails it where the lacking thing is required.
-fn not_run(test_name: &str, lacking: &str) {
-    let required = std::env::var("STACKORDER_TEST_REQUIRE").unwrap_or_default();
-    assert!(!required.split(',').any(|name| name.trim() == lacking), "{test_name} needs {lacking}, which is required");
-    let line = format!("not run: {test_name} (no {lacking})");
-    say(&line);
-    NOT_RUN.lock().unwrap().push(line);
-}
-
-/// Everything that did not run, once more.
-pub fn list_not_run() {
-    let mut lines = NOT_RUN.lock().unwrap().clone();
-    lines.sort();
-    for line in lines {
-        say(&line);
-    }
-}
-
-fn say(line: &str) {
-    // `eprintln!` is captured for tests that pass.
-    let mut stderr = std::io::stderr();
-    writeln!(stderr, "{line}").unwrap();
 }
 
 struct Server {

@@ -1,14 +1,25 @@
 //! The integration tests, in one binary.
+//!
+//! - `machine`: what this machine has, and saying what did not run for want of it; `databases`: empty ones for each test.
+//! - `story`, `evidence`: the demo plays the life of a change; what it left behind is checked without believing it.
+//! - `bad_input`, `api_refusals`: what people and foreign programs get wrong, at the command line and over HTTP.
+//! - `store_contract`: one suite for every store; `actions`: the shell of the actions; `tidy`: who may use whom.
 
 mod actions;
+mod api_refusals;
+mod bad_input;
 mod databases;
 mod readme;
+mod evidence;
+mod machine;
 mod store_contract;
+mod story;
+mod tidy;
 
 /// Sorts behind every other test, so it is the last to start.
 mod zz_not_run {
     #[test]
     fn lists_what_this_machine_lacks() {
-        crate::databases::list_not_run();
+        crate::machine::list_not_run();
     }
 }

@@ -6,10 +6,10 @@
 //! - `stage`: what the steps can do and see; `killer`: kills the server meanwhile; `outcome`: what was left behind.
 //! - `steps`: the first life, from installing to a locked pull request; `trouble`: failures, lost messages, drift.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use serde::Serialize;
 
 use super::laptop::{Laptop, LaptopOptions};
@@ -141,6 +141,10 @@ enum Played {
 
 /// Plays all steps; the error names the first broken promise.
 pub async fn play(options: StoryOptions) -> anyhow::Result<()> {
+    let folder = options.report.as_deref().and_then(Path::parent).filter(|folder| !folder.as_os_str().is_empty());
+    if let (Some(report), Some(folder)) = (&options.report, folder) {
+        ensure!(folder.is_dir(), "cannot write {}: there is no directory {}", report.display(), folder.display());
+    }
     let tool = options.laptop.tool.to_string();
     anstream::println!(
         "Stackorder's story, with {tool}. GitHub is simulated; server, CLI, workflows and state are real.\n"

@@ -1,0 +1,154 @@
+//! The demo's story, played to its end: with the stand-in once for all tests of this process, and with the real tool.
+//!
+//! Where the machine lets us, the stand-in's story plays in a network namespace that has nothing but a loopback device:
+//! it needs no network then, and every socket that listens in there is the demo's.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+use crate::machine;
+
+const STEPS: usize = 15;
+
+/// A story that was played, and what it left.
+pub struct Story {
+    pub dir: PathBuf,
+    /// What it printed.
+    pub transcript: String,
+    report: Value,
+    errors: String,
+    code: Option<i32>,
+    /// Addresses other than loopback that something listened on; only known of a namespace of its own.
+    open_to_others: BTreeSet<String>,
+}
+
+/// The story with the stand-in. The first caller plays it.
+pub fn with_the_stand_in() -> &'static Story {
+    static STORY: OnceLock<Story> = OnceLock::new();
+    STORY.get_or_init(|| {
+        let network = if can_be_alone() { Network::LoopbackOnly } else { Network::Shared };
+        play("stand-in", "stand-in", network)
+    })
+}
+
+#[test]
+fn the_story_keeps_every_promise_with_the_stand_in() {
+    if !can_be_alone() {
+        machine::not_run("the_story_keeps_every_promise_without_a_network", "ip and unshare -rn");
+    }
+    let story = with_the_stand_in();
+    assert_kept(story, "stand-in ");
+    assert!(story.open_to_others.is_empty(), "the demo listens on {:?}", story.open_to_others);
+}
+
+#[test]
+fn the_story_keeps_every_promise_with_terraform() {
+    let test_name = "the_story_keeps_every_promise_with_terraform";
+    let Some(_) = machine::program_for(test_name, "terraform") else { return };
+    // One after the other: two stories at once would only slow each other.
+    with_the_stand_in();
+    assert_kept(&play("terraform", "terraform", Network::Shared), "terraform 1.");
+}
+
+#[track_caller]
+fn assert_kept(story: &Story, tool: &str) {
+    let said = format!("{}\n{}", story.transcript, story.errors);
+    assert_eq!(story.code, Some(0), "{said}");
+    let report = story.report.as_object().unwrap_or_else(|| panic!("no report:\n{said}"));
+    assert_eq!(report.keys().map(String::as_str).collect::<BTreeSet<_>>(), BTreeSet::from(["steps", "ok", "tool"]));
+    assert_eq!(report["ok"], true);
+    assert!(report["tool"].as_str().is_some_and(|name| name.starts_with(tool)), "{}", report["tool"]);
+    let steps = report["steps"].as_array().expect("steps are a list");
+    let names: BTreeSet<&str> = steps.iter().filter_map(|step| step["name"].as_str()).collect();
+    assert_eq!((steps.len(), names.len()), (STEPS, STEPS), "{names:?}");
+    for step in steps {
+        let keys: BTreeSet<&str> = step.as_object().expect("a step is an object").keys().map(String::as_str).collect();
+        assert_eq!(keys, BTreeSet::from(["name", "ok", "ms"]), "{step}");
+        assert!(step["ok"] == true && step["ms"].is_u64(), "{step}");
+        let name = step["name"].as_str().expect("names are texts");
+        assert!(story.transcript.contains(name), "the story does not say {name:?}");
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Network {
+    Shared,
+    LoopbackOnly,
+}
+
+fn play(name: &str, tool: &str, network: Network) -> Story {
+    // Below the target directory, where the evidence of the newest run stays to be looked at and nothing piles up.
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("story-{name}"));
+    if place.exists() {
+        std::fs::remove_dir_all(&place).unwrap();
+    }
+    std::fs::create_dir_all(&place).unwrap();
+    let (dir, report, errors) = (place.join("evidence"), place.join("report.json"), place.join("errors"));
+    let mut command = match network {
+        Network::Shared => Command::new(env!("CARGO_BIN_EXE_stackorder")),
+        Network::LoopbackOnly => {
+            let mut alone = Command::new("unshare");
+            // The address space changes hands by exec alone, so the child's process id stays the demo's.
+            alone.args([
+                "-rn",
+                "sh",
+                "-c",
+                "ip link set lo up && exec \"$0\" \"$@\"",
+                env!("CARGO_BIN_EXE_stackorder"),
+            ]);
+            alone
+        }
+    };
+    command.args(["demo", "--story", "--tool", tool, "--dir"]).arg(&dir).arg("--report").arg(&report);
+    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).current_dir(&place);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(std::fs::File::create(&errors).unwrap());
+    let mut child = command.spawn().unwrap();
+    let mut transcript = String::new();
+    let mut open_to_others = BTreeSet::new();
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        transcript.push_str(&line.unwrap());
+        transcript.push('\n');
+        // Each line that is said is a moment to look; nothing has to be waited for.
+        if network == Network::LoopbackOnly {
+            open_to_others.extend(listeners_beyond_loopback(child.id()));
+        }
+    }
+    let code = child.wait().unwrap().code();
+    let report = std::fs::read(&report).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let errors = std::fs::read_to_string(&errors).unwrap_or_default();
+    Story { dir, transcript, report: report.unwrap_or(Value::Null), errors, code, open_to_others }
+}
+
+/// Whether a process can have a network of its own here. `ip` is what brings its loopback device up.
+fn can_be_alone() -> bool {
+    static CAN: OnceLock<bool> = OnceLock::new();
+    *CAN.get_or_init(|| {
+        let tried = Command::new("unshare").args(["-rn", "ip", "link", "set", "lo", "up"]).output();
+        tried.is_ok_and(|output| output.status.success())
+    })
+}
+
+/// TCP sockets that listen in the process's network on anything but 127.0.0.0/8 and ::1, as the kernel writes addresses.
+fn listeners_beyond_loopback(pid: u32) -> Vec<String> {
+    const LISTEN: &str = "0A";
+    let mut found = Vec::new();
+    for table in ["tcp", "tcp6"] {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
+        for line in text.lines().skip(1) {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let [_, local, _, state, ..] = fields[..] else { continue };
+            let loopback = local.starts_with("00000000000000000000000001000000:")
+                || local.starts_with("0000000000000000FFFF00000100007F:")
+                || (table == "tcp" && local.get(6..8) == Some("7F"));
+            if state == LISTEN && !loopback {
+                found.push(format!("{table} {local}"));
+            }
+        }
+    }
+    found
+}
