@@ -64,11 +64,3 @@ pub fn take(next: &mut Next, run: &Run, keys: &[StackKey], reason: &str) {
         );
     }
 }
-
-/// Locks on these stacks held by another pull request or by a manual run.
-pub fn foreign<'n>(next: &'n Next, run_pr: i64, keys: &[StackKey]) -> Vec<&'n Lock> {
-    keys.iter()
-        .filter_map(|key| next.scene.locks.get(key))
-        .filter(|lock| lock.pr_number == 0 || lock.pr_number != run_pr)
-        .collect()
-}

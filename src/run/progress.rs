@@ -1,6 +1,6 @@
 //! What GitHub tells of workflow runs and jobs: binding, progress, and silent ends (spec 30 §4.2, §6.7, §8, §11.1).
 
-use super::model::{Dispatch, Run};
+use super::model::Dispatch;
 use super::next::Next;
 use super::settle::settle;
 use super::status::{ApplyEvent, Mode, Move, PlanEvent, RowStatus, RunStatus};
@@ -250,13 +250,4 @@ pub fn dispatch_again(next: &mut Next, dispatch: &DispatchId) {
     }
     super::dispatching::insert_plan_dispatches(next, &id);
     settle(next, &id);
-}
-
-/// The plan runs that this workflow run registered.
-pub fn registered_by<'n>(next: &'n Next, workflow_run_id: i64, attempt: u32) -> Vec<&'n Run> {
-    next.scene
-        .runs
-        .values()
-        .filter(|run| run.workflow_run_id == workflow_run_id && run.workflow_run_attempt == attempt)
-        .collect()
 }

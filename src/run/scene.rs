@@ -83,10 +83,6 @@ impl Scene {
         self.dispatches.values().filter(move |dispatch| dispatch.run_id == id)
     }
 
-    pub fn locks_of_run(&self, id: &RunId) -> Vec<&Lock> {
-        self.locks.values().filter(|lock| lock.run_id == *id).collect()
-    }
-
     /// The plan run that counts newest for the sticky comment: not superseded, not a re-plan of an apply.
     pub fn newest_plan_run(&self) -> Option<&Run> {
         self.newest_first()

@@ -23,10 +23,12 @@ pub fn commit(scene: &mut Scene, changes: &Changes) {
     }
     for row in &changes.rows {
         assert!(scene.runs.contains_key(&row.run_id), "a row of a run that exists");
-        scene.rows.entry(row.run_id.clone()).or_default().insert(row.key.clone(), row.clone());
+        let old = scene.rows.entry(row.run_id.clone()).or_default().insert(row.key.clone(), row.clone());
+        assert_ne!(old.as_ref(), Some(row), "only what differs is written");
     }
     for dispatch in &changes.dispatches {
-        scene.dispatches.insert(dispatch.id.clone(), dispatch.clone());
+        let old = scene.dispatches.insert(dispatch.id.clone(), dispatch.clone());
+        assert_ne!(old.as_ref(), Some(dispatch), "only what differs is written");
     }
     for verdict in &changes.verdicts {
         let slot = (verdict.run_id.clone(), verdict.key.clone(), verdict.name.clone());
