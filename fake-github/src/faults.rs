@@ -71,7 +71,7 @@ impl Faults {
         self.plan().mergeability_unknown = times;
     }
 
-    pub(crate) fn loses(&self, event: &str, payload: &Value) -> bool {
+    pub fn loses(&self, event: &str, payload: &Value) -> bool {
         let lose = self.plan().lose.clone();
         lose.is_some_and(|lose| lose(event, payload))
     }

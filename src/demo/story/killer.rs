@@ -3,10 +3,12 @@
 //! A moment is an amount of what the fake GitHub has seen since the step began, not a time: the same seed strikes at the
 //! same place of the story on a fast machine and on a slow one.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fake_github::Hub;
 use rand::{RngExt as _, SeedableRng as _};
 use tokio::sync::Mutex;
 
@@ -24,11 +26,12 @@ pub struct Killer {
     seed: u64,
     journal: PathBuf,
     server: Arc<Mutex<ServerProcess>>,
+    hub: Arc<Hub>,
 }
 
 impl Killer {
     pub fn new(seed: u64, laptop: &Laptop) -> Self {
-        Self { seed, journal: laptop.dir().join("github.ndjson"), server: laptop.server() }
+        Self { seed, journal: laptop.dir().join("github.ndjson"), server: laptop.server(), hub: laptop.hub().clone() }
     }
 
     /// Runs the step while the server dies at its moments. Moments that the step did not reach come at its end.
@@ -38,12 +41,14 @@ impl Killer {
         moments.sort_unstable();
         let begun = self.written();
         let mut kills = 0;
+        let mut redelivered = BTreeSet::new();
         tokio::pin!(step);
         let outcome = loop {
             tokio::select! {
                 outcome = &mut step => break outcome,
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
+            self.redeliver_failed(&mut redelivered);
             if moments.get(kills).is_some_and(|moment| self.written() - begun >= *moment) {
                 // The step goes on while the server is down.
                 tokio::select! {
@@ -73,6 +78,17 @@ impl Killer {
         };
         if let Err(error) = restarted.await {
             anstream::println!("    the server did not come back: {error:#}");
+        }
+    }
+
+    /// GitHub never repeats a delivery by itself: an operator does, from the App's page. What fell into a kill fails there.
+    fn redeliver_failed(&self, redelivered: &mut BTreeSet<i64>) {
+        for delivery in self.hub.deliveries() {
+            let failed = delivery.delivered_at.is_some() && !(200..300).contains(&delivery.status_code);
+            if failed && !self.hub.faults().loses(&delivery.event, &delivery.payload) && redelivered.insert(delivery.id)
+            {
+                self.hub.redeliver(delivery.id);
+            }
         }
     }
 
