@@ -164,9 +164,10 @@ impl App {
         let mut reviewers = BTreeMap::new();
         for review in reviews.iter().filter(|review| review.state == ReviewState::Approved) {
             let login = review.author.to_lowercase();
-            if !reviewers.contains_key(&login) {
-                reviewers.insert(login, self.github.permission(&github, &review.author).await?);
+            if reviewers.contains_key(&login) {
+                continue;
             }
+            reviewers.insert(login, self.github.permission(&github, &review.author).await?);
         }
         let codeowners =
             if policy.apply.require_codeowner_review { self.codeowners(repo, &default_head).await? } else { None };

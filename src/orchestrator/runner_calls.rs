@@ -68,7 +68,7 @@ pub enum Caller {
     /// A job of this repository, known to us and not suspended.
     Job {
         claims: Claims,
-        repo: Repo,
+        repo: Box<Repo>,
     },
     Key(ApiKey),
 }
@@ -212,7 +212,7 @@ impl App {
             let mut rows = Vec::new();
             for key in &keys {
                 let stack = graph.stacks.iter().find(|stack| stack.key == *key && !stack.external);
-                let affected = stack.map(|stack| affected_by_hand(stack)).ok_or_else(|| key.clone())?;
+                let affected = stack.map(affected_by_hand).ok_or_else(|| key.clone())?;
                 let mut row = plan_start::pending_row(&run, &affected, next.now).ok_or_else(|| key.clone())?;
                 row.status = RowStatus::Planned;
                 rows.push(row);
@@ -466,7 +466,7 @@ impl App {
     /// A run the caller may know of, and its repository; anything else is 404.
     async fn visible_run(&self, caller: &Caller, id: &RunId) -> Answer<(Run, Repo)> {
         match caller {
-            Caller::Job { repo, .. } => Ok((self.run_of(repo, id).await?, repo.clone())),
+            Caller::Job { repo, .. } => Ok((self.run_of(repo, id).await?, Repo::clone(repo))),
             Caller::Key(_) => {
                 let run = self.store.run(id).await?.ok_or_else(|| not_found("run"))?;
                 let repo = self.store.repo(run.repo_id).await?.ok_or_else(|| not_found("run"))?;
@@ -494,7 +494,7 @@ impl App {
             0 => Subject::Run(run.id.clone()),
             number => Subject::Pull { repo_id: run.repo_id, number },
         };
-        Ok(self.decide(&subject, decide).await?.ok_or_else(|| not_found("run"))?)
+        self.decide(&subject, decide).await?.ok_or_else(|| not_found("run"))
     }
 
     pub fn run_json(&self, run: &Run, repo: &Repo) -> RunJson {
