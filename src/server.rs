@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rand::SeedableRng;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::clock::Clock;
 use crate::github::client::{ClientSettings, GitHubClient};
@@ -38,13 +38,22 @@ pub enum ServeError {
     Serve(#[source] std::io::Error),
 }
 
-/// Serves until `stop` turns true. `ready` is called with the bound address once requests are answered.
+/// What a server runs with besides its settings.
+pub struct Surroundings {
+    pub clock: Arc<dyn Clock>,
+    /// Ends the server when it turns true.
+    pub stop: watch::Receiver<bool>,
+    /// Rung when the clock was moved by hand: what has become due is looked for at once.
+    pub clock_moved: Arc<Notify>,
+}
+
+/// Serves until told to stop. `ready` is called with the bound address once requests are answered.
 pub async fn run(
     settings: Settings,
-    clock: Arc<dyn Clock>,
-    stop: watch::Receiver<bool>,
+    surroundings: Surroundings,
     ready: impl FnOnce(std::net::SocketAddr),
 ) -> Result<(), ServeError> {
+    let Surroundings { clock, stop, clock_moved } = surroundings;
     crate::github::install_crypto();
     let store = store::open(&settings.database_url, settings.database_connections).await?;
     let github = GitHubClient::new(ClientSettings {
@@ -89,7 +98,7 @@ pub async fn run(
             stop.clone(),
         ));
     }
-    tasks.spawn(lead(app.clone(), instance, stop.clone()));
+    tasks.spawn(lead(app.clone(), instance, stop.clone(), clock_moved));
 
     tracing::info!(%address, base_url = settings.base_url, "serving");
     ready(address);
@@ -108,13 +117,14 @@ pub async fn run(
 }
 
 /// Tries to lead, and writes due slots while leading.
-async fn lead(app: Arc<App>, holder: String, mut stop: watch::Receiver<bool>) {
+async fn lead(app: Arc<App>, holder: String, mut stop: watch::Receiver<bool>, clock_moved: Arc<Notify>) {
     while !*stop.borrow() {
         if let Err(error) = app.tick(&holder).await {
             tracing::error!(error = crate::http::errors::chain(&error), "the schedule could not be worked");
         }
         tokio::select! {
             () = tokio::time::sleep(TICK) => {}
+            () = clock_moved.notified() => {}
             _ = stop.changed() => {}
         }
     }
