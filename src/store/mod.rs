@@ -275,6 +275,8 @@ pub trait Store: Send + Sync {
     async fn use_token_id(&self, jti: &str, expires_at: Millis, now: Millis) -> Result<bool>;
     /// A revocation stays and the newest use counts, whatever the caller had read. A hash of another key is a conflict.
     async fn save_api_key(&self, key: &ApiKey) -> Result<()>;
+    /// Notes a use of the key, and nothing else about it; an earlier use than the noted one, or an unknown key, changes nothing.
+    async fn touch_api_key(&self, id: &str, at: Millis) -> Result<()>;
     async fn api_key_by_hash(&self, hash: &str) -> Result<Option<ApiKey>>;
     async fn api_keys(&self) -> Result<Vec<ApiKey>>;
     async fn rendered(&self, scope: &str, name: &str) -> Result<Option<Rendered>>;

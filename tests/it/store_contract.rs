@@ -118,6 +118,7 @@ contract! {
         a_token_id_is_used_once
         an_api_key_is_found_by_its_hash
         a_revoked_key_stays_revoked
+        noting_a_use_of_a_key_changes_nothing_else
         what_was_rendered_is_remembered
         a_lease_has_one_holder
         racing_holders_get_one_lease

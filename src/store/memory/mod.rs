@@ -310,6 +310,13 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    async fn touch_api_key(&self, id: &str, at: Millis) -> Result<()> {
+        if let Some(key) = self.state().api_keys.get_mut(id) {
+            key.last_used_at = key.last_used_at.max(Some(at));
+        }
+        Ok(())
+    }
+
     async fn api_key_by_hash(&self, hash: &str) -> Result<Option<ApiKey>> {
         Ok(self.state().api_keys.values().find(|key| key.key_hash == hash).cloned())
     }

@@ -253,6 +253,10 @@ where
         self.write_api_key(key).await
     }
 
+    async fn touch_api_key(&self, id: &str, at: Millis) -> Result<()> {
+        self.stamp_api_key(id, at).await
+    }
+
     async fn api_key_by_hash(&self, hash: &str) -> Result<Option<ApiKey>> {
         self.find_api_key(hash).await
     }
