@@ -83,6 +83,7 @@ pub async fn run(
         .await
         .map_err(|source| ServeError::Listen { address: settings.listen, source })?;
     let address = listener.local_addr().map_err(ServeError::Serve)?;
+    app.store.take_over().await?;
     app.enqueue_start().await.map_err(|error| match error {
         crate::orchestrator::Error::Store(error) => ServeError::Store(error),
         other => ServeError::GitHub(other.to_string()),

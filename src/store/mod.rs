@@ -286,6 +286,9 @@ pub trait Store: Send + Sync {
     /// True when the caller now holds the lease: it was free, expired, or already the caller's.
     async fn take_lease(&self, name: &str, holder: &str, now: Millis, ttl_ms: Millis) -> Result<bool>;
     async fn release_lease(&self, name: &str, holder: &str) -> Result<()>;
+    /// Called once by a server that starts. Where one process at a time serves (SQLite, memory), claims and leases of an
+    /// earlier one end now; elsewhere they may be another replica's and end by themselves.
+    async fn take_over(&self) -> Result<()>;
     /// Drops what retention no longer keeps; returns how many rows went.
     async fn prune(&self, now: Millis, keep: &Retention) -> Result<u64>;
     /// Answers when the database does.

@@ -359,6 +359,13 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    async fn take_over(&self) -> Result<()> {
+        let state = &mut *self.state();
+        state.leases.clear();
+        state.queue.end_all_claims();
+        Ok(())
+    }
+
     async fn prune(&self, now: Millis, keep: &Retention) -> Result<u64> {
         let state = &mut *self.state();
         let before = |age_ms: Millis| now.saturating_sub(age_ms);

@@ -285,6 +285,10 @@ where
         self.drop_lease(name, holder).await
     }
 
+    async fn take_over(&self) -> Result<()> {
+        if DB::ONE_PROCESS { self.end_all_claims().await } else { Ok(()) }
+    }
+
     async fn prune(&self, now: Millis, keep: &Retention) -> Result<u64> {
         self.drop_expired(now, keep).await
     }

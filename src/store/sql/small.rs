@@ -207,6 +207,17 @@ where
         Ok(())
     }
 
+    pub(super) async fn end_all_claims(&self) -> Result<()> {
+        for statement in [
+            "update deliveries set claimed_until = 0 where claimed_by is not null",
+            "update jobs set claimed_until = 0 where claimed_by is not null",
+            "delete from leases",
+        ] {
+            query(statement).execute(&self.writer).await?;
+        }
+        Ok(())
+    }
+
     pub(super) async fn drop_expired(&self, now: Millis, keep: &Retention) -> Result<u64> {
         let mut tx = self.begin_write().await?;
         let outcome = Self::delete_expired(&mut tx, now, keep).await;
