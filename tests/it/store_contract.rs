@@ -100,6 +100,7 @@ contract! {
         a_dead_key_lives_again
         a_finished_key_is_free_again
         errors_are_cut_and_dead_jobs_stay
+        taking_over_ends_claims_and_leases_at_once_or_leaves_them_to_end
         racing_workers_share_the_jobs
     }
     repos {
