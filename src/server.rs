@@ -14,6 +14,7 @@ use crate::http::{self, Shared};
 use crate::orchestrator::{Addresses, App, workers};
 use crate::settings::Settings;
 use crate::store::{self, StoreError};
+use crate::web::{self, Pages};
 
 /// How often a process tries to lead, and a leader looks for due slots.
 const TICK: Duration = Duration::from_secs(30);
@@ -101,10 +102,14 @@ pub async fn run(
     }
     tasks.spawn(lead(app.clone(), instance, stop.clone(), clock_moved));
 
+    if settings.open_pages {
+        tracing::warn!(%address, "STACKORDER_OPEN_PAGES is on: anyone who reaches this address may read every page");
+    }
+    let router = http::router(shared).merge(web::router(Pages::of(&app, settings.open_pages)));
     tracing::info!(%address, base_url = settings.base_url, "serving");
     ready(address);
     let mut stopping = stop.clone();
-    let serving = axum::serve(listener, http::router(shared)).with_graceful_shutdown(async move {
+    let serving = axum::serve(listener, router).with_graceful_shutdown(async move {
         let _ = stopping.wait_for(|stop| *stop).await;
     });
     let mut drained = stop.clone();
