@@ -146,7 +146,7 @@ impl App {
         let (selected, artifact_runs) = scene.as_ref().map(|scene| wanted(scene, asked)).unwrap_or_default();
 
         let default_head = self.github.branch_head(&github, &repo.default_branch).await?;
-        let stack_files = self.stack_files(repo, &default_head, &selected).await?;
+        let (stack_files, unreadable_files) = self.stack_files(repo, &default_head, &selected).await?;
 
         let organisation = repo.full_name.owner();
         let mut teams = BTreeMap::new();
@@ -183,33 +183,48 @@ impl App {
                 artifacts.insert(workflow_run_id, self.github.artifacts(&github, workflow_run_id).await?);
             }
         }
-        let facts =
-            GateFacts { pull, permission, teams, reviews, reviewers, codeowners, owner_members, ahead, artifacts };
+        let facts = GateFacts {
+            pull,
+            permission,
+            teams,
+            reviews,
+            reviewers,
+            codeowners,
+            owner_members,
+            ahead,
+            artifacts,
+            unreadable_files,
+        };
         Ok(Gathered { facts, stack_files })
     }
 
-    /// `.stackorder.yaml` of each selected directory at the default branch; one that does not parse counts as absent there,
-    /// because the configuration that is in force is the root's.
+    /// `.stackorder.yaml` of each selected directory at the default branch, and what is wrong with those that do not parse: a
+    /// typing error must not open a stack to more people.
     async fn stack_files(
         &self,
         repo: &Repo,
         head: &Sha,
         selected: &BTreeSet<StackKey>,
-    ) -> Result<BTreeMap<StackKey, StackConfig>> {
-        let mut by_path: BTreeMap<String, Option<StackConfig>> = BTreeMap::new();
-        let mut found = BTreeMap::new();
+    ) -> Result<(BTreeMap<StackKey, StackConfig>, BTreeMap<StackKey, String>)> {
+        let mut by_path: BTreeMap<String, Option<std::result::Result<StackConfig, String>>> = BTreeMap::new();
+        let (mut found, mut unreadable) = (BTreeMap::new(), BTreeMap::new());
         for key in selected {
             if !by_path.contains_key(key.path()) {
                 let path = format!("{}/.stackorder.yaml", key.path());
                 let bytes = self.github.file(&repo_ref(repo), &path, head.as_str()).await?;
-                let config = bytes.and_then(|bytes| parse_stack_config(&path, &bytes).ok());
-                by_path.insert(key.path().to_owned(), config);
+                let parsed = bytes.map(|bytes| {
+                    parse_stack_config(&path, &bytes)
+                        .map_err(|problems| problems.first().map(ToString::to_string).unwrap_or_default())
+                });
+                by_path.insert(key.path().to_owned(), parsed);
             }
-            if let Some(Some(config)) = by_path.get(key.path()) {
-                found.insert(key.clone(), config.clone());
+            match by_path.get(key.path()) {
+                Some(Some(Ok(config))) => drop(found.insert(key.clone(), config.clone())),
+                Some(Some(Err(problem))) => drop(unreadable.insert(key.clone(), problem.clone())),
+                Some(None) | None => {}
             }
         }
-        Ok(found)
+        Ok((found, unreadable))
     }
 
     async fn codeowners(&self, repo: &Repo, head: &Sha) -> Result<Option<String>> {
