@@ -31,7 +31,8 @@ const MERGEABLE_READS_MAX: u32 = 5;
 const MERGEABLE_PAUSE: Duration = Duration::from_secs(2);
 /// So often is everything gathered anew because another plan came in meanwhile.
 const GATHER_TRIES_MAX: u32 = 3;
-const STILL_MOVING: &str = "The plans of this pull request kept changing while the gate was asked; ask again when they rest";
+const STILL_MOVING: &str =
+    "The plans of this pull request kept changing while the gate was asked; ask again when they rest";
 /// How the merge is named where a command would be.
 const MERGE_COMMAND: &str = "stackorder apply (on merge)";
 /// Where GitHub looks for code owners, first found.
@@ -94,19 +95,20 @@ impl App {
         let refuse = |reason: &str| Outcome::refused(reason, refused_text(&comment.command, reason));
         for _ in 0..GATHER_TRIES_MAX {
             let gathered = self.gather(repo, pull.clone(), &asked).await?;
-            let decided = self.decide_comment_or_wait(repo, comment, |next| match start_apply(next, &asked, &gathered) {
-                Ok(id) => Some(Outcome::started(&id)),
-                Err(NotStarted::MoreWanted) => None,
-                Err(NotStarted::NothingAffected) => {
-                    Some(refuse("this pull request reaches no stack; an apply would do nothing"))
-                }
-                Err(NotStarted::Refused(refusals)) => {
-                    let text = render::refusal::comment(&comment.command.canonical(), &refusals);
-                    let reasons: Vec<String> =
-                        refusals.iter().map(|refusal| format!("{}: {}", refusal.layer, refusal.reason)).collect();
-                    Some(Outcome::refused(&reasons.join("; "), text))
-                }
-            });
+            let decided =
+                self.decide_comment_or_wait(repo, comment, |next| match start_apply(next, &asked, &gathered) {
+                    Ok(id) => Some(Outcome::started(&id)),
+                    Err(NotStarted::MoreWanted) => None,
+                    Err(NotStarted::NothingAffected) => {
+                        Some(refuse("this pull request reaches no stack; an apply would do nothing"))
+                    }
+                    Err(NotStarted::Refused(refusals)) => {
+                        let text = render::refusal::comment(&comment.command.canonical(), &refusals);
+                        let reasons: Vec<String> =
+                            refusals.iter().map(|refusal| format!("{}: {}", refusal.layer, refusal.reason)).collect();
+                        Some(Outcome::refused(&reasons.join("; "), text))
+                    }
+                });
             if decided.await? {
                 return Ok(());
             }
