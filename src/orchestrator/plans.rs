@@ -15,6 +15,7 @@ use crate::run::plan_start;
 use crate::run::plan_view::PlanView;
 use crate::run::scene::Scene;
 use crate::run::status::{Mode, RunStatus, Trigger};
+use crate::run::supersede;
 use crate::run::waves::fresh_plan_row;
 use crate::store::RunFilter;
 
@@ -61,22 +62,32 @@ impl App {
         .await
     }
 
-    pub(super) async fn plan_after_base_change(&self, repo: &Repo, pull: &PullRequest) -> Result<()> {
-        if pull.from_fork || !pull.open || !self.has_graph(repo, pull).await? {
+    /// The base is another one: what was planned against the old one is superseded, and planned again. One decision, once for
+    /// each delivery, so that a repeated one does not do away with the fresh plan.
+    pub(super) async fn base_changed(&self, repo: &Repo, number: i64, delivery: &str) -> Result<()> {
+        let once = format!("base_changed:{}:{number}:{delivery}", repo.id);
+        if self.store.was_claimed(&once).await? {
             return Ok(());
         }
+        let github = repo_ref(repo);
+        let pull = self.github.pull_request(&github, number).await?;
+        let planned = pull.open && !pull.from_fork;
         let request = PlanRequest {
             id: self.new_run_id(),
             trigger: Trigger::Rerequest,
             requested_by: pull.author.clone(),
             keys: Vec::new(),
-            files: self.github.pull_request_files(&repo_ref(repo), pull.number).await?,
+            files: if planned { self.github.pull_request_files(&github, number).await? } else { Vec::new() },
             from_files: true,
         };
-        let subject = Subject::Pull { repo_id: repo.id, number: pull.number };
-        let started = self.decide(&subject, |next| start_plan(next, &request, pull)).await?;
-        if let Some(Err(reason)) = started {
-            tracing::info!(repo = %repo.full_name, number = pull.number, reason, "nothing to plan after the base changed");
+        let subject = Subject::Pull { repo_id: repo.id, number };
+        let started = self.decide(&subject, |next| {
+            next.effects.once.push(once.clone());
+            supersede::base_changed(next, &pull.head_sha);
+            planned.then(|| start_plan(next, &request, &pull))
+        });
+        if let Some(Some(Err(reason))) = started.await? {
+            tracing::info!(repo = %repo.full_name, number, reason, "nothing to plan after the base changed");
         }
         Ok(())
     }

@@ -21,6 +21,7 @@ impl App {
         number: i64,
         action: &str,
         base_changed: bool,
+        delivery: &str,
     ) -> Result<()> {
         match action {
             "opened" | "reopened" => self.note_fork(repo, number).await,
@@ -28,7 +29,7 @@ impl App {
                 self.note_fork(repo, number).await?;
                 self.head_moved(repo, number).await
             }
-            "edited" if base_changed => self.base_changed(repo, number).await,
+            "edited" if base_changed => self.base_changed(repo, number, delivery).await,
             "closed" => self.pull_request_closed(repo, number).await,
             _ => Ok(()),
         }
@@ -40,13 +41,6 @@ impl App {
         let subject = Subject::Pull { repo_id: repo.id, number };
         self.decide(&subject, |next| supersede::head_moved(next, &pull.head_sha)).await?;
         Ok(())
-    }
-
-    async fn base_changed(&self, repo: &Repo, number: i64) -> Result<()> {
-        let pull = self.github.pull_request(&repo_ref(repo), number).await?;
-        let subject = Subject::Pull { repo_id: repo.id, number };
-        self.decide(&subject, |next| supersede::base_changed(next, &pull.head_sha)).await?;
-        self.plan_after_base_change(repo, &pull).await
     }
 
     /// Merged or closed, as GitHub says now; also how a lost event is made good.
