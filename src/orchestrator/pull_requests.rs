@@ -52,7 +52,17 @@ impl App {
         let subject = Subject::Pull { repo_id: repo.id, number };
         if pull.merged && pull.base_ref == repo.default_branch {
             let before_merge = repo.policy().apply.mode == ApplyMode::BeforeMerge;
-            self.decide(&subject, |next| close::merged(next, &pull.head_sha, before_merge)).await?;
+            let merge = pull.merge_commit_sha.as_ref().unwrap_or(&pull.head_sha);
+            let once = format!("merged:{}:{number}:{merge}", repo.id);
+            if !self.store.was_claimed(&once).await? {
+                self.decide(&subject, |next| {
+                    next.effects.once.push(once.clone());
+                    close::merged(next, &pull.head_sha, before_merge);
+                })
+                .await?;
+            } else if before_merge {
+                self.decide(&subject, close::merged_before).await?;
+            }
             if !before_merge {
                 self.apply_merge(repo, &pull).await?;
             }
