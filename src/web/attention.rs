@@ -186,7 +186,7 @@ fn failed(scene: &Scene, run: &Run, rows: &[&Row]) -> Strip {
                 )));
             }
             lines.push(Sentence::new("Then ask for the apply again; what is applied already is carried over."));
-            let held = scene.locks_of_run(&run.id).len();
+            let held = scene.locks.values().filter(|lock| lock.run_id == run.id).count();
             if held > 0 {
                 let locks = count(held, "lock");
                 lines.push(Sentence::new(format!(
