@@ -317,12 +317,17 @@ async fn an_id_that_names_nothing_is_not_found() {
         };
         let graph = json!({ "repo": REPOSITORY, "sha": "0".repeat(40), "tree_hash": "", "stacks": [], "edges": [] });
         let sha = "0".repeat(40);
+        // Only a dispatched job may claim, so only such a one learns that there is no such run.
+        let changes = json!({ "event_name": "workflow_dispatch", "ref": "refs/heads/main", "environment": "production" });
+        let dispatched = world
+            .post(&format!("/v1/runs/{id}/stacks/stacks%2Fvpc/claim"))
+            .bearer_auth(world.token_with(changes));
         for (what, request) in [
             ("a run, by a key", world.get(&format!("/v1/runs/{id}")).bearer_auth(&key)),
             ("a run, by a job", world.get(&format!("/v1/runs/{id}")).bearer_auth(world.token())),
             ("a graph", job("/graph", json!({ "graph": graph }))),
             ("a result", job("/stacks/stacks%2Fvpc/result", json!({ "mode": "plan", "status": "success" }))),
-            ("a claim", job("/stacks/stacks%2Fvpc/claim", json!({ "sha": sha, "workflow_run_attempt": 1 }))),
+            ("a claim", dispatched.json(&json!({ "sha": sha, "workflow_run_attempt": 1 }))),
             ("a verdict", job("/stacks/stacks%2Fvpc/checks/policy", json!({ "status": "pass" }))),
             ("no stack's name", job("/stacks/..%2Fvpc/result", json!({ "mode": "plan", "status": "success" }))),
         ] {
