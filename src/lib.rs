@@ -40,6 +40,8 @@ pub mod server;
 pub mod settings;
 #[cfg(feature = "server")]
 pub mod store;
+#[cfg(feature = "server")]
+pub mod web;
 
 #[cfg(feature = "runner")]
 pub mod runner;

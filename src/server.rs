@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rand::SeedableRng;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::clock::Clock;
 use crate::github::client::{ClientSettings, GitHubClient};
@@ -14,6 +14,7 @@ use crate::http::{self, Shared};
 use crate::orchestrator::{Addresses, App, workers};
 use crate::settings::Settings;
 use crate::store::{self, StoreError};
+use crate::web::{self, Pages};
 
 /// How often a process tries to lead, and a leader looks for due slots.
 const TICK: Duration = Duration::from_secs(30);
@@ -38,13 +39,22 @@ pub enum ServeError {
     Serve(#[source] std::io::Error),
 }
 
-/// Serves until `stop` turns true. `ready` is called with the bound address once requests are answered.
+/// What a server runs with besides its settings.
+pub struct Surroundings {
+    pub clock: Arc<dyn Clock>,
+    /// Ends the server when it turns true.
+    pub stop: watch::Receiver<bool>,
+    /// Rung when the clock was moved by hand: what has become due is looked for at once.
+    pub clock_moved: Arc<Notify>,
+}
+
+/// Serves until told to stop. `ready` is called with the bound address once requests are answered.
 pub async fn run(
     settings: Settings,
-    clock: Arc<dyn Clock>,
-    stop: watch::Receiver<bool>,
+    surroundings: Surroundings,
     ready: impl FnOnce(std::net::SocketAddr),
 ) -> Result<(), ServeError> {
+    let Surroundings { clock, stop, clock_moved } = surroundings;
     crate::github::install_crypto();
     let store = store::open(&settings.database_url, settings.database_connections).await?;
     let github = GitHubClient::new(ClientSettings {
@@ -74,6 +84,7 @@ pub async fn run(
         .await
         .map_err(|source| ServeError::Listen { address: settings.listen, source })?;
     let address = listener.local_addr().map_err(ServeError::Serve)?;
+    app.store.take_over().await?;
     app.enqueue_start().await.map_err(|error| match error {
         crate::orchestrator::Error::Store(error) => ServeError::Store(error),
         other => ServeError::GitHub(other.to_string()),
@@ -89,12 +100,16 @@ pub async fn run(
             stop.clone(),
         ));
     }
-    tasks.spawn(lead(app.clone(), instance, stop.clone()));
+    tasks.spawn(lead(app.clone(), instance, stop.clone(), clock_moved));
 
+    if settings.open_pages {
+        tracing::warn!(%address, "STACKORDER_OPEN_PAGES is on: anyone who reaches this address may read every page");
+    }
+    let router = http::router(shared).merge(web::router(Pages::of(&app, settings.open_pages)));
     tracing::info!(%address, base_url = settings.base_url, "serving");
     ready(address);
     let mut stopping = stop.clone();
-    let serving = axum::serve(listener, http::router(shared)).with_graceful_shutdown(async move {
+    let serving = axum::serve(listener, router).with_graceful_shutdown(async move {
         let _ = stopping.wait_for(|stop| *stop).await;
     });
     let mut drained = stop.clone();
@@ -108,13 +123,14 @@ pub async fn run(
 }
 
 /// Tries to lead, and writes due slots while leading.
-async fn lead(app: Arc<App>, holder: String, mut stop: watch::Receiver<bool>) {
+async fn lead(app: Arc<App>, holder: String, mut stop: watch::Receiver<bool>, clock_moved: Arc<Notify>) {
     while !*stop.borrow() {
         if let Err(error) = app.tick(&holder).await {
             tracing::error!(error = crate::causes::chain(&error), "the schedule could not be worked");
         }
         tokio::select! {
             () = tokio::time::sleep(TICK) => {}
+            () = clock_moved.notified() => {}
             _ = stop.changed() => {}
         }
     }

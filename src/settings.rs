@@ -25,6 +25,8 @@ pub struct Settings {
     pub required_workflow: Option<WorkflowPin>,
     pub workers: u32,
     pub retention: Retention,
+    /// Anyone who reaches the address may read every page; for a laptop or a network you trust.
+    pub open_pages: bool,
     pub log_level: String,
     pub log_json: bool,
 }
@@ -82,6 +84,7 @@ impl Settings {
                 events_ms: reader.duration("STACKORDER_EVENT_RETENTION", 168 * HOUR_MS),
                 drift_ms: reader.duration("STACKORDER_DRIFT_RETENTION", 2160 * HOUR_MS),
             },
+            open_pages: reader.one_of("STACKORDER_OPEN_PAGES", &["false", "true"]) == "true",
             log_level: reader.one_of("STACKORDER_LOG_LEVEL", &["info", "debug", "warn", "error"]),
             log_json: reader.one_of("STACKORDER_LOG_FORMAT", &["json", "text"]) == "json",
             base_url,

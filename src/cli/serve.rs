@@ -8,7 +8,7 @@ use clap::Args;
 use tokio::sync::watch;
 
 use crate::clock::SystemClock;
-use crate::server;
+use crate::server::{self, Surroundings};
 use crate::settings::Settings;
 
 /// Longest wait for `/healthz`.
@@ -50,7 +50,9 @@ pub async fn serve() -> anyhow::Result<()> {
         signalled().await;
         std::process::exit(1);
     });
-    server::run(settings, Arc::new(SystemClock::default()), stopping, |_| {}).await?;
+    let surroundings =
+        Surroundings { clock: Arc::new(SystemClock::default()), stop: stopping, clock_moved: Arc::default() };
+    server::run(settings, surroundings, |_| {}).await?;
     Ok(())
 }
 

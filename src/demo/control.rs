@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 
 use crate::clock::{Millis, SystemClock};
 
@@ -90,7 +90,12 @@ pub struct ControlLine {
 
 impl ControlLine {
     /// Connects, takes the first offset, and follows every later one. `stop` turns true when the demo is gone.
-    pub async fn connect(address: &str, clock: Arc<SystemClock>, stop: watch::Sender<bool>) -> anyhow::Result<Self> {
+    pub async fn connect(
+        address: &str,
+        clock: Arc<SystemClock>,
+        clock_moved: Arc<Notify>,
+        stop: watch::Sender<bool>,
+    ) -> anyhow::Result<Self> {
         let stream =
             TcpStream::connect(address).await.with_context(|| format!("cannot reach the demo at {address}"))?;
         let (read, mut write) = stream.into_split();
@@ -105,6 +110,7 @@ impl ControlLine {
             while let Ok(Some(line)) = lines.next_line().await {
                 if let Ok(offset) = line.parse() {
                     clock.set_offset(offset);
+                    clock_moved.notify_one();
                 }
             }
             // Keeps the writing half open until the demo is gone.

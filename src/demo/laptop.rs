@@ -367,6 +367,7 @@ fn server_environment(
         ("GITHUB_WEB_URL", github.base_url().to_owned()),
         ("GITHUB_OIDC_ISSUER", github.oidc_issuer()),
         ("STACKORDER_LOG_FORMAT", "text".to_owned()),
+        ("STACKORDER_OPEN_PAGES", "true".to_owned()),
     ];
     pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -87,7 +87,7 @@ fn refuse_group(scene: &GateScene, requester: &str, teams: &[String], stacks: Ve
     Some(for_stacks(1, NAME, stacks, reason))
 }
 
-/// A default-branch template that does not render leaves nobody to ask.
+/// A default-branch file that does not parse, or a template that does not render, leaves nobody to ask.
 fn unreadable_settings(scene: &GateScene) -> Vec<Refusal> {
     let policy = scene.policy();
     scene
@@ -95,8 +95,14 @@ fn unreadable_settings(scene: &GateScene) -> Vec<Refusal> {
         .selected
         .iter()
         .filter_map(|key| {
-            let problems = environment_of(&policy, scene.stack_files.get(key), key.path(), key.instance()).err()?;
-            let text = problems.first().map(ToString::to_string).unwrap_or_default();
+            let text = match scene.facts.unreadable_files.get(key) {
+                Some(text) => text.clone(),
+                None => {
+                    let file = scene.stack_files.get(key);
+                    let problems = environment_of(&policy, file, key.path(), key.instance()).err()?;
+                    problems.first().map(ToString::to_string).unwrap_or_default()
+                }
+            };
             let reason = format!("`apply.allowed_teams` cannot be determined: {}", escape::text(&text));
             Some(for_stacks(1, NAME, vec![key.clone()], reason))
         })

@@ -84,6 +84,8 @@ pub struct GateFacts {
     pub ahead: Comparison,
     /// Artifacts of every workflow run that uploaded a plan of the view.
     pub artifacts: BTreeMap<i64, Vec<ArtifactFacts>>,
+    /// Selected stacks whose `.stackorder.yaml` of the default branch does not parse, and why: what it demands is not known.
+    pub unreadable_files: BTreeMap<StackKey, String>,
 }
 
 /// Everything the gate looks at.

@@ -63,6 +63,7 @@ impl Asked {
             owner_members: BTreeSet::new(),
             ahead: Comparison::default(),
             artifacts,
+            unreadable_files: BTreeMap::new(),
         };
         Self {
             story,
@@ -281,6 +282,19 @@ fn case_048_a_default_branch_template_that_does_not_render_refuses_its_stack_onc
     assert_eq!(bullets.len(), 1, "{bullets:?}");
     assert!(
         bullets[0].starts_with("**Layer 1, authorization** (`vpc`): `apply.allowed_teams` cannot be determined: "),
+        "{bullets:?}"
+    );
+}
+
+#[test]
+fn a_default_branch_file_that_does_not_parse_refuses_its_stack() {
+    let mut asked = Asked::usual();
+    asked.facts.unreadable_files.insert(key("vpc"), "vpc/.stackorder.yaml:3: unknown key".to_owned());
+
+    let bullets = asked.bullets();
+    assert_eq!(bullets.len(), 1, "{bullets:?}");
+    assert!(
+        bullets[0].starts_with("**Layer 1, authorization** (`vpc`): `apply.allowed_teams` cannot be determined: vpc/"),
         "{bullets:?}"
     );
 }

@@ -5,6 +5,7 @@ use sha2::{Digest, Sha256};
 
 use super::Shared;
 use super::errors::ApiError;
+use crate::clock::{MINUTE_MS, Millis};
 use crate::github::oidc::OidcError;
 use crate::ids::{RepoName, hex};
 use crate::orchestrator::runner_calls::Caller;
@@ -14,6 +15,8 @@ use crate::store::ApiKey;
 const KEY_PREFIX: &str = "sk_";
 /// Longest bearer value looked at.
 const TOKEN_BYTES_MAX: usize = 64 * 1024;
+/// How often the use of a key is written down: a list of keys shows minutes.
+const USE_NOTED_EVERY_MS: Millis = MINUTE_MS;
 
 /// A runner job or an API key. Each OIDC token is accepted once.
 pub async fn caller(shared: &Shared, headers: &HeaderMap) -> Result<Caller, ApiError> {
@@ -56,9 +59,10 @@ async fn api_key(shared: &Shared, token: &str) -> Result<ApiKey, ApiError> {
     let now = shared.app.now();
     let found = shared.app.store.api_key_by_hash(&hash).await?;
     let usable = found.filter(|key| key.revoked_at.is_none() && key.expires_at.is_none_or(|at| at > now));
-    let mut key = usable.ok_or_else(|| ApiError::unauthorized("unknown, expired or revoked API key"))?;
-    key.last_used_at = Some(now);
-    shared.app.store.save_api_key(&key).await?;
+    let key = usable.ok_or_else(|| ApiError::unauthorized("unknown, expired or revoked API key"))?;
+    if key.last_used_at.is_none_or(|at| now - at >= USE_NOTED_EVERY_MS) {
+        shared.app.store.touch_api_key(&key.id, now).await?;
+    }
     Ok(key)
 }
 

@@ -17,7 +17,7 @@ use crate::graph::resolution::LockInfo;
 use crate::ids::{RepoName, RunId};
 use crate::orchestrator::runner_calls::Caller;
 use crate::plan::summary::PlanSummary;
-use crate::run::model::Repo;
+use crate::run::model::{Repo, Run};
 use crate::run::status::{Mode, RunStatus};
 use crate::store::RunFilter;
 
@@ -85,15 +85,14 @@ pub async fn runs(
             .as_deref()
             .map(|text| RunStatus::parse(text).map_err(|error| field("status", &error)))
             .transpose()?,
-        before: paging.cursor.as_deref().map(cursor).transpose()?,
+        before: paging.cursor.as_deref().map(|text| cursor(text).ok_or_else(bad_cursor)).transpose()?,
         limit: limit + 1,
         ..RunFilter::default()
     };
     let mut found = shared.app.store.runs(&filter).await?;
     let more = found.len() > limit as usize;
     found.truncate(limit as usize);
-    let next_cursor =
-        found.last().filter(|_| more).map(|run| URL_SAFE_NO_PAD.encode(format!("{} {}", run.created_at, run.id)));
+    let next_cursor = found.last().filter(|_| more).map(cursor_after);
     let items = found.iter().map(|run| shared.app.run_json(run, &repo)).collect();
     Ok(answered(StatusCode::OK, Page { items, next_cursor }))
 }
@@ -209,11 +208,16 @@ fn limit(paging: &Paging) -> Result<u32, ApiError> {
     }
 }
 
-fn cursor(text: &str) -> Result<(Millis, RunId), ApiError> {
-    let decoded = URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    let parts = decoded.as_deref().and_then(|text| text.split_once(' '));
-    let parsed = parts.and_then(|(at, id)| Some((at.parse().ok()?, RunId::parse(id).ok()?)));
-    parsed.ok_or_else(bad_cursor)
+/// The cursor of the runs that come after this one in a list that runs newest first.
+pub(crate) fn cursor_after(run: &Run) -> String {
+    URL_SAFE_NO_PAD.encode(format!("{} {}", run.created_at, run.id))
+}
+
+/// What [`cursor_after`] wrote; `None` for anything else.
+pub(crate) fn cursor(text: &str) -> Option<(Millis, RunId)> {
+    let decoded = String::from_utf8(URL_SAFE_NO_PAD.decode(text).ok()?).ok()?;
+    let (at, id) = decoded.split_once(' ')?;
+    Some((at.parse().ok()?, RunId::parse(id).ok()?))
 }
 
 fn bad_cursor() -> ApiError {

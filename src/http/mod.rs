@@ -21,7 +21,7 @@ use crate::orchestrator::App;
 mod auth;
 pub mod errors;
 mod health;
-mod lists;
+pub(crate) mod lists;
 mod runs;
 mod webhooks;
 

@@ -29,6 +29,12 @@ use crate::waves::waves;
 /// GitHub works mergeability out after the question: so often is it asked, so long apart.
 const MERGEABLE_READS_MAX: u32 = 5;
 const MERGEABLE_PAUSE: Duration = Duration::from_secs(2);
+/// So often is everything gathered anew because another plan came in meanwhile.
+const GATHER_TRIES_MAX: u32 = 3;
+const STILL_MOVING: &str =
+    "The plans of this pull request kept changing while the gate was asked; ask again when they rest";
+/// How the merge is named where a command would be.
+const MERGE_COMMAND: &str = "stackorder apply (on merge)";
 /// Where GitHub looks for code owners, first found.
 const CODEOWNERS_FILES: [&str; 3] = [".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS"];
 
@@ -36,6 +42,15 @@ const CODEOWNERS_FILES: [&str; 3] = [".github/CODEOWNERS", "CODEOWNERS", "docs/C
 pub(super) struct Gathered {
     pub facts: GateFacts,
     pub stack_files: BTreeMap<StackKey, StackConfig>,
+    /// What all of this was asked for.
+    wanted: Wanted,
+}
+
+/// The stacks that a request selects, and the workflow runs whose artifacts hold their plans.
+#[derive(Default)]
+struct Wanted {
+    selected: BTreeSet<StackKey>,
+    artifact_runs: BTreeSet<i64>,
 }
 
 /// What one request to apply asks for.
@@ -54,6 +69,8 @@ pub(super) struct Asked<'a> {
 /// Why nothing started.
 pub(super) enum NotStarted {
     NothingAffected,
+    /// A plan came in meanwhile that GitHub was not asked about: gather again.
+    MoreWanted,
     Refused(Vec<gate::Refusal>),
 }
 
@@ -75,21 +92,28 @@ impl App {
             run_id: self.new_run_id(),
             commits: vec![pull.head_sha.clone()],
         };
-        let gathered = self.gather(repo, pull, &asked).await?;
-        self.decide_comment(repo, comment, |next| match start_apply(next, &asked, &gathered) {
-            Ok(id) => Outcome::started(&id),
-            Err(NotStarted::NothingAffected) => {
-                let reason = "this pull request reaches no stack; an apply would do nothing";
-                Outcome::refused(reason, refused_text(&comment.command, reason))
+        let refuse = |reason: &str| Outcome::refused(reason, refused_text(&comment.command, reason));
+        for _ in 0..GATHER_TRIES_MAX {
+            let gathered = self.gather(repo, pull.clone(), &asked).await?;
+            let decided =
+                self.decide_comment_or_wait(repo, comment, |next| match start_apply(next, &asked, &gathered) {
+                    Ok(id) => Some(Outcome::started(&id)),
+                    Err(NotStarted::MoreWanted) => None,
+                    Err(NotStarted::NothingAffected) => {
+                        Some(refuse("this pull request reaches no stack; an apply would do nothing"))
+                    }
+                    Err(NotStarted::Refused(refusals)) => {
+                        let text = render::refusal::comment(&comment.command.canonical(), &refusals);
+                        let reasons: Vec<String> =
+                            refusals.iter().map(|refusal| format!("{}: {}", refusal.layer, refusal.reason)).collect();
+                        Some(Outcome::refused(&reasons.join("; "), text))
+                    }
+                });
+            if decided.await? {
+                return Ok(());
             }
-            Err(NotStarted::Refused(refusals)) => {
-                let text = render::refusal::comment(&comment.command.canonical(), &refusals);
-                let reasons: Vec<String> =
-                    refusals.iter().map(|refusal| format!("{}: {}", refusal.layer, refusal.reason)).collect();
-                Outcome::refused(&reasons.join("; "), text)
-            }
-        })
-        .await
+        }
+        self.decide_comment(repo, comment, |_| refuse(STILL_MOVING)).await
     }
 
     /// The merge applies (`on_merge`): at most one run per merge commit.
@@ -109,17 +133,29 @@ impl App {
             run_id: self.new_run_id(),
             commits: vec![merge.clone(), pull.head_sha.clone()],
         };
-        let gathered = self.gather(repo, pull.clone(), &asked).await?;
         let subject = Subject::Pull { repo_id: repo.id, number: pull.number };
+        for _ in 0..GATHER_TRIES_MAX {
+            let gathered = self.gather(repo, pull.clone(), &asked).await?;
+            let decided = self.decide(&subject, |next| {
+                match start_apply(next, &asked, &gathered) {
+                    Err(NotStarted::MoreWanted) => return false,
+                    Ok(_) | Err(NotStarted::NothingAffected) => {}
+                    Err(NotStarted::Refused(refusals)) => {
+                        let text = render::refusal::comment(MERGE_COMMAND, &refusals);
+                        next.comment(format!("merge-refused:{merge}"), text);
+                    }
+                }
+                next.effects.once.push(once.clone());
+                true
+            });
+            if decided.await?.unwrap_or(true) {
+                return Ok(());
+            }
+        }
         self.decide(&subject, |next| {
             next.effects.once.push(once.clone());
-            match start_apply(next, &asked, &gathered) {
-                Ok(_) | Err(NotStarted::NothingAffected) => {}
-                Err(NotStarted::Refused(refusals)) => {
-                    let text = render::refusal::comment("stackorder apply (on merge)", &refusals);
-                    next.comment(format!("merge-refused:{merge}"), text);
-                }
-            }
+            let text = format!("**Refused: {}.** {STILL_MOVING}.", render::escape::code(MERGE_COMMAND));
+            next.comment(format!("merge-refused:{merge}"), text);
         })
         .await?;
         Ok(())
@@ -143,14 +179,15 @@ impl App {
         let github = repo_ref(repo);
         let policy = repo.policy();
         let scene = self.store.pull_scene(repo.id, pull.number).await?;
-        let (selected, artifact_runs) = scene.as_ref().map(|scene| wanted(scene, asked)).unwrap_or_default();
+        let wanted = scene.as_ref().map(|scene| wanted(scene, asked)).unwrap_or_default();
+        let selected = &wanted.selected;
 
         let default_head = self.github.branch_head(&github, &repo.default_branch).await?;
-        let stack_files = self.stack_files(repo, &default_head, &selected).await?;
+        let (stack_files, unreadable_files) = self.stack_files(repo, &default_head, selected).await?;
 
         let organisation = repo.full_name.owner();
         let mut teams = BTreeMap::new();
-        for team in teams_of(&policy, &stack_files, &selected) {
+        for team in teams_of(&policy, &stack_files, selected) {
             let (organisation, slug) = gate::team_parts(&team, organisation);
             let membership = self.github.membership(&github, &organisation, &slug, asked.requester).await?;
             teams.insert(format!("{organisation}/{slug}"), membership);
@@ -170,7 +207,7 @@ impl App {
         }
         let codeowners =
             if policy.apply.require_codeowner_review { self.codeowners(repo, &default_head).await? } else { None };
-        let owner_members = self.owner_members(repo, codeowners.as_deref(), &selected, reviewers.keys()).await?;
+        let owner_members = self.owner_members(repo, codeowners.as_deref(), selected, reviewers.keys()).await?;
         let ahead = match policy.apply.require_up_to_date {
             RequireUpToDate::Affected if pull.open => {
                 self.github.compare(&github, pull.head_sha.as_str(), &repo.default_branch).await?
@@ -179,37 +216,52 @@ impl App {
         };
         let mut artifacts = BTreeMap::new();
         if policy.apply.from_plan {
-            for workflow_run_id in artifact_runs {
+            for workflow_run_id in wanted.artifact_runs.iter().copied() {
                 artifacts.insert(workflow_run_id, self.github.artifacts(&github, workflow_run_id).await?);
             }
         }
-        let facts =
-            GateFacts { pull, permission, teams, reviews, reviewers, codeowners, owner_members, ahead, artifacts };
-        Ok(Gathered { facts, stack_files })
+        let facts = GateFacts {
+            pull,
+            permission,
+            teams,
+            reviews,
+            reviewers,
+            codeowners,
+            owner_members,
+            ahead,
+            artifacts,
+            unreadable_files,
+        };
+        Ok(Gathered { facts, stack_files, wanted })
     }
 
-    /// `.stackorder.yaml` of each selected directory at the default branch; one that does not parse counts as absent there,
-    /// because the configuration that is in force is the root's.
+    /// `.stackorder.yaml` of each selected directory at the default branch, and what is wrong with those that do not parse: a
+    /// typing error must not open a stack to more people.
     async fn stack_files(
         &self,
         repo: &Repo,
         head: &Sha,
         selected: &BTreeSet<StackKey>,
-    ) -> Result<BTreeMap<StackKey, StackConfig>> {
-        let mut by_path: BTreeMap<String, Option<StackConfig>> = BTreeMap::new();
-        let mut found = BTreeMap::new();
+    ) -> Result<(BTreeMap<StackKey, StackConfig>, BTreeMap<StackKey, String>)> {
+        let mut by_path: BTreeMap<String, Option<std::result::Result<StackConfig, String>>> = BTreeMap::new();
+        let (mut found, mut unreadable) = (BTreeMap::new(), BTreeMap::new());
         for key in selected {
             if !by_path.contains_key(key.path()) {
                 let path = format!("{}/.stackorder.yaml", key.path());
                 let bytes = self.github.file(&repo_ref(repo), &path, head.as_str()).await?;
-                let config = bytes.and_then(|bytes| parse_stack_config(&path, &bytes).ok());
-                by_path.insert(key.path().to_owned(), config);
+                let parsed = bytes.map(|bytes| {
+                    parse_stack_config(&path, &bytes)
+                        .map_err(|problems| problems.first().map(ToString::to_string).unwrap_or_default())
+                });
+                by_path.insert(key.path().to_owned(), parsed);
             }
-            if let Some(Some(config)) = by_path.get(key.path()) {
-                found.insert(key.clone(), config.clone());
+            match by_path.get(key.path()) {
+                Some(Some(Ok(config))) => drop(found.insert(key.clone(), config.clone())),
+                Some(Some(Err(problem))) => drop(unreadable.insert(key.clone(), problem.clone())),
+                Some(None) | None => {}
             }
         }
-        Ok(found)
+        Ok((found, unreadable))
     }
 
     async fn codeowners(&self, repo: &Repo, head: &Sha) -> Result<Option<String>> {
@@ -250,14 +302,13 @@ impl App {
     }
 }
 
-/// The stacks a request selects and the workflow runs whose artifacts hold their plans.
-fn wanted(scene: &Scene, asked: &Asked<'_>) -> (BTreeSet<StackKey>, BTreeSet<i64>) {
+fn wanted(scene: &Scene, asked: &Asked<'_>) -> Wanted {
     let commits: Vec<&Sha> = asked.commits.iter().collect();
     let view = PlanView::of(scene, &commits);
     let (selected, _) = selection(&view, asked.keys);
-    let runs = selected.iter().filter_map(|key| view.rows.get(key)).map(|row| row.plan_run_id).filter(|id| *id != 0);
-    let runs = runs.collect();
-    (selected, runs)
+    let rows = selected.iter().filter_map(|key| view.rows.get(key));
+    let artifact_runs = rows.map(|row| row.plan_run_id).filter(|id| *id != 0).collect();
+    Wanted { selected, artifact_runs }
 }
 
 /// Named keys that are in the view, and those that are not, as typed.
@@ -304,6 +355,11 @@ pub(super) fn start_apply(
         && view.status() == Some(crate::run::status::RunStatus::Planned)
     {
         return Err(NotStarted::NothingAffected);
+    }
+    let now_wanted = wanted(&before, asked);
+    let known = &gathered.wanted;
+    if !now_wanted.selected.is_subset(&known.selected) || !now_wanted.artifact_runs.is_subset(&known.artifact_runs) {
+        return Err(NotStarted::MoreWanted);
     }
     let request = GateRequest {
         entry: asked.entry,

@@ -75,10 +75,21 @@ impl App {
         comment: &CommandComment,
         mut decide: impl FnMut(&mut Next) -> Outcome + Send,
     ) -> Result<()> {
+        self.decide_comment_or_wait(repo, comment, |next| Some(decide(next))).await?;
+        Ok(())
+    }
+
+    /// The same, for a decision that may find that it has to ask GitHub more first: `None` commits nothing, and answers false.
+    pub(super) async fn decide_comment_or_wait(
+        &self,
+        repo: &Repo,
+        comment: &CommandComment,
+        mut decide: impl FnMut(&mut Next) -> Option<Outcome> + Send,
+    ) -> Result<bool> {
         let once = claim_name(repo, comment.id);
         let subject = Subject::Pull { repo_id: repo.id, number: comment.number };
-        self.decide(&subject, |next| {
-            let outcome = decide(next);
+        let decided = self.decide(&subject, |next| {
+            let Some(outcome) = decide(next) else { return false };
             next.effects.once.push(once.clone());
             record(next, comment, &outcome);
             if let Some(reply) = outcome.reply {
@@ -88,9 +99,10 @@ impl App {
                 let now = next.now;
                 next.add_job(reaction(next.scene.repo.id, comment.id, "rocket", now));
             }
-        })
-        .await?;
-        Ok(())
+            true
+        });
+        // Without a repository there is nothing left to decide.
+        Ok(decided.await?.unwrap_or(true))
     }
 
     async fn react(&self, repo: &Repo, comment: &CommandComment, which: &str) -> Result<()> {

@@ -13,7 +13,9 @@ use crate::run::model::{Repo, Row, Run};
 use crate::run::next::Next;
 use crate::run::plan_start;
 use crate::run::plan_view::PlanView;
-use crate::run::status::{Mode, Trigger};
+use crate::run::scene::Scene;
+use crate::run::status::{Mode, RunStatus, Trigger};
+use crate::run::supersede;
 use crate::run::waves::fresh_plan_row;
 use crate::store::RunFilter;
 
@@ -42,7 +44,7 @@ impl App {
         if pull.from_fork {
             return self.decide_comment(repo, comment, |_| refuse("the pull request comes from a fork")).await;
         }
-        if !self.has_graph(repo, &pull.head_sha).await? {
+        if !self.has_graph(repo, &pull).await? {
             return self.plan_workflow_again(repo, comment, &pull.head_sha).await;
         }
         let request = PlanRequest {
@@ -60,22 +62,32 @@ impl App {
         .await
     }
 
-    pub(super) async fn plan_after_base_change(&self, repo: &Repo, pull: &PullRequest) -> Result<()> {
-        if pull.from_fork || !pull.open || !self.has_graph(repo, &pull.head_sha).await? {
+    /// The base is another one: what was planned against the old one is superseded, and planned again. One decision, once for
+    /// each delivery, so that a repeated one does not do away with the fresh plan.
+    pub(super) async fn base_changed(&self, repo: &Repo, number: i64, delivery: &str) -> Result<()> {
+        let once = format!("base_changed:{}:{number}:{delivery}", repo.id);
+        if self.store.was_claimed(&once).await? {
             return Ok(());
         }
+        let github = repo_ref(repo);
+        let pull = self.github.pull_request(&github, number).await?;
+        let planned = pull.open && !pull.from_fork;
         let request = PlanRequest {
             id: self.new_run_id(),
             trigger: Trigger::Rerequest,
             requested_by: pull.author.clone(),
             keys: Vec::new(),
-            files: self.github.pull_request_files(&repo_ref(repo), pull.number).await?,
+            files: if planned { self.github.pull_request_files(&github, number).await? } else { Vec::new() },
             from_files: true,
         };
-        let subject = Subject::Pull { repo_id: repo.id, number: pull.number };
-        let started = self.decide(&subject, |next| start_plan(next, &request, pull)).await?;
-        if let Some(Err(reason)) = started {
-            tracing::info!(repo = %repo.full_name, number = pull.number, reason, "nothing to plan after the base changed");
+        let subject = Subject::Pull { repo_id: repo.id, number };
+        let started = self.decide(&subject, |next| {
+            next.effects.once.push(once.clone());
+            supersede::base_changed(next, &pull.head_sha);
+            planned.then(|| start_plan(next, &request, &pull))
+        });
+        if let Some(Some(Err(reason))) = started.await? {
+            tracing::info!(repo = %repo.full_name, number, reason, "nothing to plan after the base changed");
         }
         Ok(())
     }
@@ -132,8 +144,9 @@ impl App {
         Ok(())
     }
 
-    async fn has_graph(&self, repo: &Repo, head: &Sha) -> Result<bool> {
-        Ok(self.store.graph(repo.id, head).await?.is_some())
+    async fn has_graph(&self, repo: &Repo, pull: &PullRequest) -> Result<bool> {
+        let scene = self.store.pull_scene(repo.id, pull.number).await?;
+        Ok(scene.is_some_and(|scene| planned_before(&scene, &pull.head_sha).is_some()))
     }
 
     /// No graph of this head yet: its plan workflow is run again instead (spec 30 §11.4).
@@ -153,21 +166,24 @@ impl App {
     }
 }
 
+/// The newest plan run of this head whose graph is known. A superseded one counts: a changed base does away with its plans, and
+/// what the head consists of stays.
+fn planned_before<'s>(scene: &'s Scene, head: &Sha) -> Option<(&'s Run, &'s Arc<Graph>)> {
+    let runs = scene.newest_first().into_iter().filter(|run| run.mode == Mode::Plan && run.sha == *head);
+    let (gone, current): (Vec<&Run>, Vec<&Run>) = runs.partition(|run| run.status == RunStatus::Superseded);
+    current.into_iter().chain(gone).find_map(|run| Some((run, scene.graph_of(run)?)))
+}
+
 /// Starts a dispatched plan run of the head, or says in words why not.
 fn start_plan(next: &mut Next, request: &PlanRequest, pull: &PullRequest) -> std::result::Result<RunId, String> {
     let head = &pull.head_sha;
     let view = PlanView::of(&next.scene, &[head]);
-    let graph: Arc<Graph> = view
-        .graph_sha()
-        .and_then(|sha| next.scene.graphs.get(sha))
-        .cloned()
-        .ok_or("there is no graph of this head yet")?;
-    let graph_sha = view.graph_sha().cloned();
+    let (before, graph) = planned_before(&next.scene, head).ok_or("there is no graph of this head yet")?;
     let mut run = Run {
-        commit_message: view.runs.first().map(|run| run.commit_message.clone()).unwrap_or_default(),
-        commit_author: view.runs.first().map(|run| run.commit_author.clone()).unwrap_or_default(),
+        commit_message: before.commit_message.clone(),
+        commit_author: before.commit_author.clone(),
         head_ref: pull.head_ref.clone(),
-        graph_sha,
+        graph_sha: before.graph_sha.clone(),
         ..plan_start::blank_run(
             next,
             request.id.clone(),
@@ -184,7 +200,7 @@ fn start_plan(next: &mut Next, request: &PlanRequest, pull: &PullRequest) -> std
 
     let rows = if named || known.is_empty() || request.from_files {
         let resolution = resolve(
-            &graph,
+            graph,
             &next.policy,
             &ResolveRequest {
                 changed_paths: request.files.clone(),

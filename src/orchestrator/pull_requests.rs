@@ -21,6 +21,7 @@ impl App {
         number: i64,
         action: &str,
         base_changed: bool,
+        delivery: &str,
     ) -> Result<()> {
         match action {
             "opened" | "reopened" => self.note_fork(repo, number).await,
@@ -28,7 +29,7 @@ impl App {
                 self.note_fork(repo, number).await?;
                 self.head_moved(repo, number).await
             }
-            "edited" if base_changed => self.base_changed(repo, number).await,
+            "edited" if base_changed => self.base_changed(repo, number, delivery).await,
             "closed" => self.pull_request_closed(repo, number).await,
             _ => Ok(()),
         }
@@ -42,13 +43,6 @@ impl App {
         Ok(())
     }
 
-    async fn base_changed(&self, repo: &Repo, number: i64) -> Result<()> {
-        let pull = self.github.pull_request(&repo_ref(repo), number).await?;
-        let subject = Subject::Pull { repo_id: repo.id, number };
-        self.decide(&subject, |next| supersede::base_changed(next, &pull.head_sha)).await?;
-        self.plan_after_base_change(repo, &pull).await
-    }
-
     /// Merged or closed, as GitHub says now; also how a lost event is made good.
     pub(super) async fn pull_request_closed(&self, repo: &Repo, number: i64) -> Result<()> {
         let pull = self.github.pull_request(&repo_ref(repo), number).await?;
@@ -58,7 +52,17 @@ impl App {
         let subject = Subject::Pull { repo_id: repo.id, number };
         if pull.merged && pull.base_ref == repo.default_branch {
             let before_merge = repo.policy().apply.mode == ApplyMode::BeforeMerge;
-            self.decide(&subject, |next| close::merged(next, &pull.head_sha, before_merge)).await?;
+            let merge = pull.merge_commit_sha.as_ref().unwrap_or(&pull.head_sha);
+            let once = format!("merged:{}:{number}:{merge}", repo.id);
+            if !self.store.was_claimed(&once).await? {
+                self.decide(&subject, |next| {
+                    next.effects.once.push(once.clone());
+                    close::merged(next, &pull.head_sha, before_merge);
+                })
+                .await?;
+            } else if before_merge {
+                self.decide(&subject, close::merged_before).await?;
+            }
             if !before_merge {
                 self.apply_merge(repo, &pull).await?;
             }

@@ -610,6 +610,10 @@ fn affected_by_hand(stack: &crate::graph::model::Stack) -> AffectedStack {
 /// Who reports on this stack, binding a dispatched job on the way.
 fn reporter(next: &mut Next, caller: &Caller, id: &RunId, key: &StackKey) -> Result<Reporter, Refused> {
     match caller {
+        // Seeing a run takes less than telling what became of it.
+        Caller::Key(_) if !caller.may("apply", &next.scene.repo.full_name) => {
+            Err(Refused::Forbidden("this key may not report: that takes the scope apply".to_owned()))
+        }
         Caller::Key(api_key) => Ok(Reporter::ApiKey { name: api_key.name.clone() }),
         Caller::Job { claims, .. } if claims.event_name == "pull_request" => {
             let number = pull_number(&claims.git_ref)

@@ -121,7 +121,7 @@ impl App {
             Event::InstallationRepositories(event) => self.installed_repositories_changed(event).await,
             Event::PullRequest(event) => {
                 let Some(repo) = self.known(event.repo.id).await? else { return Ok(()) };
-                self.pull_request_changed(&repo, event.number, &event.action, event.base_changed).await
+                self.pull_request_changed(&repo, event.number, &event.action, event.base_changed, &delivery.id).await
             }
             Event::IssueComment(event) => {
                 let Some(repo) = self.known(event.repo.id).await? else { return Ok(()) };

@@ -27,7 +27,7 @@ pub mod refusal;
 pub mod run_comment;
 pub mod sticky;
 mod table;
-mod words;
+pub(crate) mod words;
 
 /// GitHub takes 65,536 characters; bytes are never fewer, and our own marks need room.
 pub const COMMENT_BYTES_MAX: usize = 65_000;

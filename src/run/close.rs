@@ -22,9 +22,11 @@ pub fn merged(next: &mut Next, head: &Sha, release_locks: bool) -> Vec<Lock> {
         next.scene.repo.default_graph = Some(graph.clone());
         next.effects.default_graph = Some(graph);
     }
-    if !release_locks {
-        return Vec::new();
-    }
+    if release_locks { merged_before(next) } else { Vec::new() }
+}
+
+/// A merge that was recorded before, told again: its locks go if they are still there, and later merges keep the graph.
+pub fn merged_before(next: &mut Next) -> Vec<Lock> {
     if let Some(apply) = next.scene.apply_in_flight().map(|run| run.id.clone()) {
         next.run_mut(&apply).release_at_end = Some(Release::Merge);
         return Vec::new();

@@ -9,6 +9,8 @@ pub trait Dialect: Database {
     const BEGIN_READ: &'static str;
     /// Ends the sub-select of a claim, so that workers do not queue behind each other.
     const SKIP_LOCKED: &'static str;
+    /// One process at a time serves from such a database: what an earlier one had claimed, a dead one had.
+    const ONE_PROCESS: bool;
 
     fn rows_affected(done: &Self::QueryResult) -> u64;
 }

@@ -275,6 +275,8 @@ pub trait Store: Send + Sync {
     async fn use_token_id(&self, jti: &str, expires_at: Millis, now: Millis) -> Result<bool>;
     /// A revocation stays and the newest use counts, whatever the caller had read. A hash of another key is a conflict.
     async fn save_api_key(&self, key: &ApiKey) -> Result<()>;
+    /// Notes a use of the key, and nothing else about it; an earlier use than the noted one, or an unknown key, changes nothing.
+    async fn touch_api_key(&self, id: &str, at: Millis) -> Result<()>;
     async fn api_key_by_hash(&self, hash: &str) -> Result<Option<ApiKey>>;
     async fn api_keys(&self) -> Result<Vec<ApiKey>>;
     async fn rendered(&self, scope: &str, name: &str) -> Result<Option<Rendered>>;
@@ -284,6 +286,9 @@ pub trait Store: Send + Sync {
     /// True when the caller now holds the lease: it was free, expired, or already the caller's.
     async fn take_lease(&self, name: &str, holder: &str, now: Millis, ttl_ms: Millis) -> Result<bool>;
     async fn release_lease(&self, name: &str, holder: &str) -> Result<()>;
+    /// Called once by a server that starts. Where one process at a time serves (SQLite, memory), claims and leases of an
+    /// earlier one end now; elsewhere they may be another replica's and end by themselves.
+    async fn take_over(&self) -> Result<()>;
     /// Drops what retention no longer keeps; returns how many rows went.
     async fn prune(&self, now: Millis, keep: &Retention) -> Result<u64>;
     /// Answers when the database does.

@@ -17,6 +17,7 @@ impl Dialect for Postgres {
     const BEGIN_WRITE: &'static str = "begin";
     const BEGIN_READ: &'static str = "begin isolation level repeatable read read only";
     const SKIP_LOCKED: &'static str = " for update skip locked";
+    const ONE_PROCESS: bool = false;
 
     fn rows_affected(done: &PgQueryResult) -> u64 {
         done.rows_affected()

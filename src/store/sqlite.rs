@@ -21,6 +21,7 @@ impl Dialect for Sqlite {
     // A deferred transaction reads from one snapshot of the write-ahead log.
     const BEGIN_READ: &'static str = "begin";
     const SKIP_LOCKED: &'static str = "";
+    const ONE_PROCESS: bool = true;
 
     fn rows_affected(done: &SqliteQueryResult) -> u64 {
         done.rows_affected()

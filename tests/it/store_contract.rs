@@ -100,6 +100,7 @@ contract! {
         a_dead_key_lives_again
         a_finished_key_is_free_again
         errors_are_cut_and_dead_jobs_stay
+        taking_over_ends_claims_and_leases_at_once_or_leaves_them_to_end
         racing_workers_share_the_jobs
     }
     repos {
@@ -118,6 +119,7 @@ contract! {
         a_token_id_is_used_once
         an_api_key_is_found_by_its_hash
         a_revoked_key_stays_revoked
+        noting_a_use_of_a_key_changes_nothing_else
         what_was_rendered_is_remembered
         a_lease_has_one_holder
         racing_holders_get_one_lease

@@ -59,6 +59,19 @@ fn case_086_a_merge_releases_once_and_says_so_once() {
 }
 
 #[test]
+fn a_merge_told_again_keeps_the_graph_of_later_merges() {
+    let mut story = all_new();
+    story.apply("vpc");
+    story.step(|next| close::merged(next, &sha('a'), true));
+    story.scene.repo.default_graph = Some(sha('c'));
+
+    story.step(close::merged_before);
+    assert_eq!(story.scene.repo.default_graph, Some(sha('c')));
+    story.jobs("vpc +1");
+    assert_eq!(story.locks(), "");
+}
+
+#[test]
 fn a_merge_during_an_apply_releases_when_the_apply_ends_and_lists_what_went() {
     let mut story = all_new();
     story.apply("vpc");

@@ -310,6 +310,13 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    async fn touch_api_key(&self, id: &str, at: Millis) -> Result<()> {
+        if let Some(key) = self.state().api_keys.get_mut(id) {
+            key.last_used_at = key.last_used_at.max(Some(at));
+        }
+        Ok(())
+    }
+
     async fn api_key_by_hash(&self, hash: &str) -> Result<Option<ApiKey>> {
         Ok(self.state().api_keys.values().find(|key| key.key_hash == hash).cloned())
     }
@@ -349,6 +356,13 @@ impl Store for MemoryStore {
         if leases.get(name).is_some_and(|(other, _)| other == holder) {
             leases.remove(name);
         }
+        Ok(())
+    }
+
+    async fn take_over(&self) -> Result<()> {
+        let state = &mut *self.state();
+        state.leases.clear();
+        state.queue.end_all_claims();
         Ok(())
     }
 

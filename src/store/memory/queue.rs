@@ -97,6 +97,15 @@ impl Queue {
         }
     }
 
+    /// Whoever held them is gone.
+    pub(super) fn end_all_claims(&mut self) {
+        let letters = self.deliveries.values_mut().map(|letter| &mut letter.turn);
+        let tasks = self.jobs.values_mut().map(|task| &mut task.turn);
+        for (_, until) in letters.chain(tasks).filter_map(|turn| turn.claim.as_mut()) {
+            *until = 0;
+        }
+    }
+
     pub(super) fn claim_delivery(&mut self, worker: &str, now: Millis, lease_ms: Millis) -> Option<Delivery> {
         let claimable = self.deliveries.iter_mut().filter(|(_, one)| !one.done && one.turn.is_claimable(now));
         let (id, letter) = claimable.min_by_key(|(id, one)| (one.turn.due_at, one.received_at, (*id).clone()))?;

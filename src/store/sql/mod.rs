@@ -253,6 +253,10 @@ where
         self.write_api_key(key).await
     }
 
+    async fn touch_api_key(&self, id: &str, at: Millis) -> Result<()> {
+        self.stamp_api_key(id, at).await
+    }
+
     async fn api_key_by_hash(&self, hash: &str) -> Result<Option<ApiKey>> {
         self.find_api_key(hash).await
     }
@@ -279,6 +283,10 @@ where
 
     async fn release_lease(&self, name: &str, holder: &str) -> Result<()> {
         self.drop_lease(name, holder).await
+    }
+
+    async fn take_over(&self) -> Result<()> {
+        if DB::ONE_PROCESS { self.end_all_claims().await } else { Ok(()) }
     }
 
     async fn prune(&self, now: Millis, keep: &Retention) -> Result<u64> {

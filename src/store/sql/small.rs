@@ -114,6 +114,15 @@ where
         Ok(())
     }
 
+    pub(super) async fn stamp_api_key(&self, id: &str, at: Millis) -> Result<()> {
+        query("update api_keys set last_used_at = $2 where id = $1 and (last_used_at is null or last_used_at < $2)")
+            .bind(text(id))
+            .bind(at)
+            .execute(&self.writer)
+            .await?;
+        Ok(())
+    }
+
     pub(super) async fn find_api_key(&self, hash: &str) -> Result<Option<ApiKey>> {
         let found = query("select id, last_used_at, revoked_at, body from api_keys where key_hash = $1")
             .bind(text(hash))
@@ -195,6 +204,17 @@ where
             .bind(text(holder))
             .execute(&self.writer)
             .await?;
+        Ok(())
+    }
+
+    pub(super) async fn end_all_claims(&self) -> Result<()> {
+        for statement in [
+            "update deliveries set claimed_until = 0 where claimed_by is not null",
+            "update jobs set claimed_until = 0 where claimed_by is not null",
+            "delete from leases",
+        ] {
+            query(statement).execute(&self.writer).await?;
+        }
         Ok(())
     }
 

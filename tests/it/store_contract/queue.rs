@@ -249,3 +249,18 @@ pub async fn racing_workers_share_the_jobs(store: AStore) {
     assert_eq!(seen.len(), 2 * JOBS);
     assert_eq!(seen.into_iter().collect::<BTreeSet<_>>().len(), 2 * JOBS, "each once");
 }
+
+pub async fn taking_over_ends_claims_and_leases_at_once_or_leaves_them_to_end(store: AStore) {
+    store.add_job(&job("one", 0)).await.unwrap();
+    deliver(&store, "d", 0).await;
+    assert!(claim(&store, 0).await.is_some() && take(&store, 0).await.is_some());
+    assert!(store.take_lease("leader", "dead", 0, LEASE).await.unwrap());
+
+    store.take_over().await.unwrap();
+
+    // Where one process serves, the dead one's work is free now; elsewhere it is another replica's until it ends.
+    let freed = claim(&store, 1).await.is_some();
+    assert_eq!(take(&store, 1).await.is_some(), freed);
+    assert_eq!(store.take_lease("leader", "new", 1, LEASE).await.unwrap(), freed);
+    assert_eq!(claim(&store, LEASE + 1).await.is_some(), !freed);
+}

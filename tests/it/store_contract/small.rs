@@ -85,6 +85,17 @@ pub async fn a_revoked_key_stays_revoked(store: AStore) {
     assert_eq!((stored.revoked_at, stored.last_used_at), (Some(40), Some(30)));
 }
 
+pub async fn noting_a_use_of_a_key_changes_nothing_else(store: AStore) {
+    store.save_api_key(&ApiKey { revoked_at: Some(40), ..api_key("k") }).await.unwrap();
+    for at in [30, 20] {
+        store.touch_api_key("k", at).await.unwrap();
+        let stored = store.api_key_by_hash("hash-k").await.unwrap().unwrap();
+        assert_eq!(stored, ApiKey { revoked_at: Some(40), last_used_at: Some(30), ..api_key("k") });
+    }
+    store.touch_api_key("nobody", 50).await.unwrap();
+    assert_eq!(store.api_keys().await.unwrap().len(), 1);
+}
+
 pub async fn what_was_rendered_is_remembered(store: AStore) {
     let rendered = |github_id, digest: &str| Rendered { github_id, digest: digest.into() };
     assert_eq!(store.rendered("pr:7:1", "comment").await.unwrap(), None);
