@@ -2,7 +2,7 @@
 //!
 //! Read in this order. First the core, which does no I/O:
 //!
-//! - `ids`, `clock`: parsed names, and the time as an argument.
+//! - `ids`, `clock`, `causes`: parsed names, the time as an argument, and errors as one line.
 //! - `config`, `scan`, `graph`, `waves`: from files to an affected set in waves.
 //! - `plan`, `redaction`, `command`: what a plan says, what may leave the runner, what a comment asks for.
 //! - `api`: the JSON that runner and server exchange.
@@ -12,6 +12,7 @@
 //! `runner` is the Actions side; `demo` puts everything on one machine; `cli` is the command line.
 
 pub mod api;
+pub mod causes;
 pub mod clock;
 pub mod command;
 pub mod config;

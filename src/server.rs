@@ -126,7 +126,7 @@ pub async fn run(
 async fn lead(app: Arc<App>, holder: String, mut stop: watch::Receiver<bool>, clock_moved: Arc<Notify>) {
     while !*stop.borrow() {
         if let Err(error) = app.tick(&holder).await {
-            tracing::error!(error = crate::http::errors::chain(&error), "the schedule could not be worked");
+            tracing::error!(error = crate::causes::chain(&error), "the schedule could not be worked");
         }
         tokio::select! {
             () = tokio::time::sleep(TICK) => {}

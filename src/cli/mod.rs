@@ -178,7 +178,7 @@ fn finish(result: anyhow::Result<()>) -> Outcome {
     match result {
         Ok(()) => Outcome::Success,
         Err(error) => {
-            anstream::eprintln!("error: {error:#}");
+            anstream::eprintln!("error: {}", crate::causes::chain(&*error));
             Outcome::Error
         }
     }

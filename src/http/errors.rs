@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use crate::api::ErrorBody;
+use crate::causes::chain;
 use crate::github::api::GitHubError;
 use crate::orchestrator::Error;
 use crate::orchestrator::runner_calls::CallError;
@@ -65,18 +66,6 @@ impl ApiError {
         tracing::error!(%id, error = chain(error), "request failed");
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", format!("internal error {id}"))
     }
-}
-
-/// The whole chain of causes on one line.
-pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 impl From<Refused> for ApiError {

@@ -41,14 +41,14 @@ impl App {
             let Some(repo) = repos.get(&repo_id).filter(|repo| !repo.suspended) else { continue };
             // One repository's failure does not stop the others.
             if let Err(error) = self.reconcile_dispatches(repo, &dispatches).await {
-                tracing::warn!(repo = %repo.full_name, error = crate::http::errors::chain(&error), "dispatches were not reconciled");
+                tracing::warn!(repo = %repo.full_name, error = crate::causes::chain(&error), "dispatches were not reconciled");
             }
         }
         let open = RunFilter { open_only: true, limit: OPEN_RUNS_MAX, ..RunFilter::default() };
         for run in self.store.runs(&open).await? {
             let Some(repo) = repos.get(&run.repo_id).filter(|repo| !repo.suspended) else { continue };
             if let Err(error) = self.reconcile_run(repo, &run).await {
-                tracing::warn!(run = %run.id, error = crate::http::errors::chain(&error), "a run was not reconciled");
+                tracing::warn!(run = %run.id, error = crate::causes::chain(&error), "a run was not reconciled");
             }
         }
         Ok(())
@@ -226,7 +226,7 @@ impl App {
     pub(super) async fn look_at_open_pull_requests(&self) -> Result<()> {
         for repo in self.store.repos().await?.into_iter().filter(|repo| !repo.suspended) {
             if let Err(error) = self.repair_open_pull_requests(&repo).await {
-                tracing::warn!(repo = %repo.full_name, error = crate::http::errors::chain(&error), "open pull requests were not looked at");
+                tracing::warn!(repo = %repo.full_name, error = crate::causes::chain(&error), "open pull requests were not looked at");
             }
         }
         Ok(())

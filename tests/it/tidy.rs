@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Modules that decide and do nothing else.
-const CORE: [&str; 13] = [
+const CORE: [&str; 14] = [
     "ids",
     "clock",
+    "causes",
     "config",
     "scan",
     "graph",

@@ -3,7 +3,6 @@
 //! Octocrab's default stack follows redirects of every method, retries by its own rules and adds its own `User-Agent`.
 //! So it is given a service that does none of this, and `client` decides about each answer.
 
-use std::fmt::Write;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::call::Call;
+use crate::causes::chain;
 
 /// Longest that one attempt may take, answer included.
 const ATTEMPT_MAX: Duration = Duration::from_secs(30);
@@ -134,18 +134,4 @@ async fn read(mut body: Body) -> Result<Vec<u8>, NoAnswer> {
         bytes.extend_from_slice(&data);
     }
     Ok(bytes)
-}
-
-/// An error and its sources in one line: GitHub errors carry text, not causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let said = cause.to_string();
-        if !text.contains(&said) {
-            write!(text, ": {said}").expect("writing to a string cannot fail");
-        }
-        source = cause.source();
-    }
-    text
 }
