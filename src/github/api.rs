@@ -86,6 +86,8 @@ pub struct WorkflowRunFacts {
     pub title: String,
     pub event: String,
     pub path: String,
+    /// The branch it ran on; empty where GitHub names none.
+    pub head_branch: String,
     pub head_sha: String,
     pub completed: bool,
     /// `success`, `cancelled`, …; empty while it runs.

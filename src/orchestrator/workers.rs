@@ -147,6 +147,7 @@ impl App {
                     title: event.title,
                     event: event.event,
                     path: event.path,
+                    head_branch: event.head_branch,
                     head_sha: event.head_sha,
                     completed: event.status == "completed",
                     conclusion: event.conclusion,

@@ -13,9 +13,7 @@ pub const RUN_WORKFLOW: &str = ".github/workflows/stackorder-run.yml";
 
 impl App {
     pub(super) async fn workflow_run_changed(&self, repo: &Repo, facts: &WorkflowRunFacts) -> Result<()> {
-        if facts.path.split('@').next() == Some(RUN_WORKFLOW) {
-            self.bind_by_title(repo, facts).await?;
-        }
+        self.bind_by_title(repo, facts).await?;
         if facts.completed {
             self.workflow_run_ended(repo, facts).await?;
         }
@@ -26,6 +24,9 @@ impl App {
     pub(super) async fn bind_by_title(&self, repo: &Repo, facts: &WorkflowRunFacts) -> Result<Option<Dispatch>> {
         if let Some(bound) = self.store.dispatch_by_workflow_run(facts.id).await? {
             return Ok(Some(bound));
+        }
+        if !may_serve_a_dispatch(repo, facts) {
+            return Ok(None);
         }
         let Some((mode, id, wave)) = progress::parse_title(&facts.title) else { return Ok(None) };
         let Some(subject) = self.subject_in(repo, &id).await? else { return Ok(None) };
@@ -133,4 +134,11 @@ impl App {
             Some(_) | None => Ok(None),
         }
     }
+}
+
+/// Anybody who can push can give a workflow run our title: only the default branch's own file, run by dispatch, counts.
+fn may_serve_a_dispatch(repo: &Repo, facts: &WorkflowRunFacts) -> bool {
+    facts.event == "workflow_dispatch"
+        && facts.path.split('@').next() == Some(RUN_WORKFLOW)
+        && facts.head_branch == repo.default_branch
 }
