@@ -288,7 +288,8 @@ fn revive_or_abandon(next: &mut Next, id: &RunId, pull: &PullRequest) {
         return;
     }
     let comment_apply = run.trigger == Trigger::Comment;
-    if comment_apply && !pull.open && !supersede::is_claimed(next, id) {
+    // One that was merged meanwhile goes on: its jobs may wait for a reviewer.
+    if comment_apply && !pull.open && !pull.merged && !supersede::is_claimed(next, id) {
         return supersede::abandon(next, id, "the pull request is no longer open");
     }
     let wave = run.current_wave;
@@ -306,6 +307,9 @@ fn revive_or_abandon(next: &mut Next, id: &RunId, pull: &PullRequest) {
     }
     if comment_apply && pull.head_sha != run.sha {
         return supersede::apply(next, id, pull.head_sha.as_str());
+    }
+    if comment_apply && !pull.open {
+        return supersede::abandon(next, id, "the pull request is no longer open");
     }
     let newer = next.scene.runs.values().any(|other| other.mode == Mode::Apply && other.created_at > run.created_at);
     if newer {
