@@ -101,6 +101,8 @@ pub struct JobFacts {
     pub name: String,
     /// `queued`, `waiting`, `in_progress`, `completed`.
     pub status: String,
+    /// A runner has worked on it: a job that was cancelled while it waited is `completed`, too, and was never started.
+    pub started: bool,
     pub html_url: String,
 }
 

@@ -1,7 +1,7 @@
 //! What GitHub tells of workflow runs and jobs: binding, progress, silent ends (spec 30 §6.7, §11.1).
 
 use super::{App, Result, Subject, repo_ref};
-use crate::github::api::WorkflowRunFacts;
+use crate::github::api::{JobFacts, WorkflowRunFacts};
 use crate::ids::{DispatchId, RunId};
 use crate::run::model::{Dispatch, Repo};
 use crate::run::progress;
@@ -75,17 +75,9 @@ impl App {
         let Some(subject) = self.subject_in(repo, &dispatch.run_id).await? else { return Ok(()) };
         let again = facts.conclusion == "cancelled"
             && dispatch.mode != Mode::Apply
-            && self
-                .github
-                .jobs(&repo_ref(repo), facts.id)
-                .await?
-                .iter()
-                .all(|job| job.status == "queued" || job.status == "waiting");
+            && none_started(&self.github.jobs(&repo_ref(repo), facts.id).await?);
         self.decide(&subject, |next| {
-            let sent_before = next.scene.dispatches.values().any(|other| {
-                other.run_id == dispatch.run_id && other.id != dispatch.id && other.conclusion == "cancelled"
-            });
-            if again && !sent_before {
+            if again {
                 progress::dispatch_again(next, &dispatch.id);
             } else {
                 progress::complete_dispatch(next, &dispatch.id, &facts.conclusion);
@@ -134,6 +126,11 @@ impl App {
             Some(_) | None => Ok(None),
         }
     }
+}
+
+/// A list without jobs says nothing: it may be late, or too old to be kept.
+fn none_started(jobs: &[JobFacts]) -> bool {
+    !jobs.is_empty() && jobs.iter().all(|job| !job.started)
 }
 
 /// Anybody who can push can give a workflow run our title: only the default branch's own file, run by dispatch, counts.
