@@ -68,7 +68,7 @@ pub async fn work_one(app: &App, worker: &str, retention: &Retention) -> Result<
         worked = true;
         let handled = tokio::time::timeout(HANDLER_MAX, app.handle_job(&job, worker, retention)).await;
         let outcome = match handled {
-            Ok(Ok(Turn::Busy)) => Outcome::Retry { at: app.now() + RENDER_AGAIN_MS, error: String::new() },
+            Ok(Ok(Turn::Busy)) => Outcome::Unstarted { at: app.now() + RENDER_AGAIN_MS },
             Ok(Ok(Turn::Done)) => Outcome::Done,
             Ok(Err(error)) => outcome_of(app, Ok(Err(error)), job.attempts),
             Err(elapsed) => outcome_of(app, Err(elapsed), job.attempts),

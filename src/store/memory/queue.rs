@@ -123,7 +123,7 @@ impl Queue {
                 letter.turn.fail(now, error);
                 letter.turn.dead = true;
             }
-            Outcome::Unstarted => {}
+            Outcome::Unstarted { at } => letter.turn.due_at = *at,
         }
     }
 
@@ -181,7 +181,7 @@ impl Queue {
                 task.turn.fail(now, error);
                 task.turn.dead = true;
             }
-            Outcome::Unstarted => {}
+            Outcome::Unstarted { at } => task.turn.due_at = *at,
         }
     }
 
