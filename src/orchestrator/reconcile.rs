@@ -269,7 +269,9 @@ impl App {
         }
         // Noted first: a crash in between costs one repair, never a loop of re-runs.
         let subject = Subject::Pull { repo_id: repo.id, number: pull.number };
-        self.decide(&subject, |next| next.effects.once.push(once.clone())).await?;
+        if self.decide(&subject, |next| next.effects.once.push(once.clone())).await?.is_none() {
+            return Ok(());
+        }
         match self.github.rerun(&github, facts.id).await {
             Ok(()) => Ok(()),
             Err(GitHubError::Permanent { message, .. }) => {
