@@ -79,12 +79,14 @@ impl Caller {
     pub fn may(&self, scope: &str, repo: &RepoName) -> bool {
         match self {
             Caller::Job { repo: own, .. } => own.full_name.same_as(repo.as_str()),
-            Caller::Key(key) => {
-                key.scopes.iter().any(|known| known == scope)
-                    && (key.repos.is_empty() || key.repos.iter().any(|known| repo.same_as(known)))
-            }
+            Caller::Key(key) => key.scopes.iter().any(|known| known == scope) && sees(key, repo),
         }
     }
+}
+
+/// A repository that a key does not name does not exist for it.
+fn sees(key: &ApiKey, repo: &RepoName) -> bool {
+    key.repos.is_empty() || key.repos.iter().any(|known| repo.same_as(known))
 }
 
 impl App {
@@ -180,7 +182,7 @@ impl App {
             return Err(invalid("mode", "a manual run applies"));
         }
         let sha = Sha::parse(&request.sha).map_err(|error| invalid("sha", error.to_string()))?;
-        let repo = self.repo_named(&request.repo).await?;
+        let repo = self.repo_seen_by(key, &request.repo).await?;
         if !(Caller::Key(key.clone())).may("apply", &repo.full_name) {
             return Err(forbidden("this key may not apply in this repository"));
         }
@@ -437,7 +439,7 @@ impl App {
         if request.stack_key.is_empty() {
             return Err(invalid("stack_key", "is required"));
         }
-        let repo = self.repo_named(&request.repo).await?;
+        let repo = self.repo_seen_by(key, &request.repo).await?;
         if !(Caller::Key(key.clone())).may("unlock", &repo.full_name) {
             return Err(forbidden("this key may not unlock in this repository"));
         }
@@ -484,9 +486,15 @@ impl App {
         run.filter(|run| run.repo_id == repo.id).ok_or_else(|| not_found("run"))
     }
 
-    pub(super) async fn repo_named(&self, name: &str) -> Answer<Repo> {
+    async fn repo_named(&self, name: &str) -> Answer<Repo> {
         let name = RepoName::parse(name).map_err(|error| invalid("repo", error.to_string()))?;
         self.store.repo_by_name(&name).await?.ok_or_else(|| not_found("repository"))
+    }
+
+    /// A repository by name, if it is one of the key's; any other is 404, whether it exists or not.
+    async fn repo_seen_by(&self, key: &ApiKey, name: &str) -> Answer<Repo> {
+        let repo = self.repo_named(name).await?;
+        if sees(key, &repo.full_name) { Ok(repo) } else { Err(not_found("repository")) }
     }
 
     /// Decides on the run's own subject.
