@@ -60,9 +60,12 @@ pub async fn work_one(app: &App, worker: &str, retention: &Retention) -> Result<
         let outcome = outcome_of(app, handled, delivery.attempts);
         if let Outcome::Dead { error } = &outcome {
             tracing::error!(delivery = delivery.id, event = delivery.event, error, "a delivery is given up");
-            app.answer_dead_command(&delivery).await?;
         }
         app.store.finish_delivery(&delivery.id, worker, &outcome, app.now()).await?;
+        // Finished first: an answer that fails must not leave the delivery claimed.
+        if let Outcome::Dead { .. } = &outcome {
+            app.answer_dead_command(&delivery).await?;
+        }
     }
     if let Some(job) = app.store.claim_job(worker, app.now(), LEASE_MS).await? {
         worked = true;
