@@ -109,7 +109,7 @@ impl App {
                         Some(Outcome::refused(&reasons.join("; "), text))
                     }
                 });
-            if decided.await? {
+            if decided.await?.unwrap_or(true) {
                 return Ok(());
             }
         }
