@@ -1,6 +1,7 @@
 //! `stackorder demo` without flags: everything up, for a person to play with.
 
 use anyhow::Context as _;
+use fake_github::actions::model::Environment;
 
 use super::laptop::{Laptop, LaptopOptions, REPOSITORY};
 use super::sample::sample_file;
@@ -10,6 +11,11 @@ pub async fn stay_up(options: LaptopOptions) -> anyhow::Result<()> {
     anstream::println!("Starting Stackorder, a simulated GitHub and an S3 store on this machine …");
     let laptop = Laptop::start(options).await?;
     let github = laptop.github.base_url().to_owned();
+    // So that there is a deployment to approve on the way.
+    laptop.hub().set_environment(
+        REPOSITORY,
+        Environment { name: "staging".to_owned(), reviewers: vec!["bob".to_owned()], ..Default::default() },
+    );
     let number = open_sample(&laptop).context("cannot open the first pull request")?;
     anstream::println!(
         "\n  Stackorder        {}\n  GitHub (simulated) {github}/{REPOSITORY}\n  Tool              {}\n  Files             {}\n",
@@ -20,7 +26,8 @@ pub async fn stay_up(options: LaptopOptions) -> anyhow::Result<()> {
     anstream::println!(
         "Pull request #{number} changes two stacks and is being planned. Things to try:\n\
          \n  1. Open {github}/{REPOSITORY}/pull/{number}\n  2. Comment `stackorder apply`: it is refused, and says why\n  \
-         3. Act as bob, approve, and comment `stackorder apply` again\n  4. Merge, and watch the locks go at {}\n\
+         3. Act as bob, approve, and comment `stackorder apply` again\n  4. Approve the deployment that waits (Actions), twice\n  \
+         5. Merge, and watch the locks go at {}\n\
          \nCtrl-C ends everything.",
         laptop.server_url
     );
