@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 
-use crate::http::errors::chain;
+use crate::causes::chain;
 use crate::ids::hex;
 use crate::store::StoreError;
 

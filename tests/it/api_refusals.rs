@@ -318,10 +318,10 @@ async fn an_id_that_names_nothing_is_not_found() {
         let graph = json!({ "repo": REPOSITORY, "sha": "0".repeat(40), "tree_hash": "", "stacks": [], "edges": [] });
         let sha = "0".repeat(40);
         // Only a dispatched job may claim, so only such a one learns that there is no such run.
-        let changes = json!({ "event_name": "workflow_dispatch", "ref": "refs/heads/main", "environment": "production" });
-        let dispatched = world
-            .post(&format!("/v1/runs/{id}/stacks/stacks%2Fvpc/claim"))
-            .bearer_auth(world.token_with(changes));
+        let changes =
+            json!({ "event_name": "workflow_dispatch", "ref": "refs/heads/main", "environment": "production" });
+        let dispatched =
+            world.post(&format!("/v1/runs/{id}/stacks/stacks%2Fvpc/claim")).bearer_auth(world.token_with(changes));
         for (what, request) in [
             ("a run, by a key", world.get(&format!("/v1/runs/{id}")).bearer_auth(&key)),
             ("a run, by a job", world.get(&format!("/v1/runs/{id}")).bearer_auth(world.token())),
