@@ -86,6 +86,8 @@ pub struct WorkflowRunFacts {
     pub title: String,
     pub event: String,
     pub path: String,
+    /// The branch it ran on; empty where GitHub names none.
+    pub head_branch: String,
     pub head_sha: String,
     pub completed: bool,
     /// `success`, `cancelled`, …; empty while it runs.
@@ -99,6 +101,8 @@ pub struct JobFacts {
     pub name: String,
     /// `queued`, `waiting`, `in_progress`, `completed`.
     pub status: String,
+    /// A runner has worked on it: a job that was cancelled while it waited is `completed`, too, and was never started.
+    pub started: bool,
     pub html_url: String,
 }
 

@@ -173,6 +173,8 @@ pub struct WorkflowRunEvent {
     pub path: String,
     pub title: String,
     pub event: String,
+    /// The branch it ran on; empty where GitHub names none.
+    pub head_branch: String,
     pub head_sha: String,
     pub status: String,
     /// Empty while it runs.

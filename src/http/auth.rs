@@ -41,7 +41,7 @@ pub async fn caller(shared: &Shared, headers: &HeaderMap) -> Result<Caller, ApiE
     if repo.suspended {
         return Err(ApiError::forbidden("the App installation is suspended"));
     }
-    Ok(Caller::Job { claims, repo })
+    Ok(Caller::Job { claims, repo: Box::new(repo) })
 }
 
 /// Only an API key; anything else is 401.

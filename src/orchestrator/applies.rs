@@ -109,7 +109,7 @@ impl App {
                         Some(Outcome::refused(&reasons.join("; "), text))
                     }
                 });
-            if decided.await? {
+            if decided.await?.unwrap_or(true) {
                 return Ok(());
             }
         }
@@ -201,9 +201,10 @@ impl App {
         let mut reviewers = BTreeMap::new();
         for review in reviews.iter().filter(|review| review.state == ReviewState::Approved) {
             let login = review.author.to_lowercase();
-            if !reviewers.contains_key(&login) {
-                reviewers.insert(login, self.github.permission(&github, &review.author).await?);
+            if reviewers.contains_key(&login) {
+                continue;
             }
+            reviewers.insert(login, self.github.permission(&github, &review.author).await?);
         }
         let codeowners =
             if policy.apply.require_codeowner_review { self.codeowners(repo, &default_head).await? } else { None };

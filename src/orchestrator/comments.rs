@@ -80,15 +80,16 @@ impl App {
     }
 
     /// The same, for a decision that may find that it has to ask GitHub more first: `None` commits nothing, and answers false.
+    /// No answer means that somebody else has decided.
     pub(super) async fn decide_comment_or_wait(
         &self,
         repo: &Repo,
         comment: &CommandComment,
         mut decide: impl FnMut(&mut Next) -> Option<Outcome> + Send,
-    ) -> Result<bool> {
+    ) -> Result<Option<bool>> {
         let once = claim_name(repo, comment.id);
         let subject = Subject::Pull { repo_id: repo.id, number: comment.number };
-        let decided = self.decide(&subject, |next| {
+        self.decide(&subject, |next| {
             let Some(outcome) = decide(next) else { return false };
             next.effects.once.push(once.clone());
             record(next, comment, &outcome);
@@ -100,12 +101,11 @@ impl App {
                 next.add_job(reaction(next.scene.repo.id, comment.id, "rocket", now));
             }
             true
-        });
-        // Without a repository there is nothing left to decide.
-        Ok(decided.await?.unwrap_or(true))
+        })
+        .await
     }
 
-    async fn react(&self, repo: &Repo, comment: &CommandComment, which: &str) -> Result<()> {
+    pub(super) async fn react(&self, repo: &Repo, comment: &CommandComment, which: &str) -> Result<()> {
         self.store.add_job(&reaction(repo.id, comment.id, which, self.now())).await?;
         self.wake.notify_waiters();
         Ok(())

@@ -121,7 +121,8 @@ impl App {
     }
 
     /// Loads the subject's scene, lets `decide` change it, and commits the difference; again, on a lost race.
-    /// `None` when there is no such run or repository. `decide` may run several times and must not have other effects.
+    /// `None` when there is no such run or repository, or when a once-only name of the decision is claimed: somebody else has
+    /// decided. `decide` may run several times and must not have other effects.
     pub async fn decide<T>(&self, subject: &Subject, mut decide: impl FnMut(&mut Next) -> T + Send) -> Result<Option<T>>
     where
         T: Send,
@@ -141,6 +142,7 @@ impl App {
                 return Ok(Some(answer));
             }
             let has_jobs = !changes.effects.jobs.is_empty();
+            let once = changes.effects.once.clone();
             match self.store.commit(changes).await {
                 Ok(()) => {
                     if has_jobs {
@@ -148,10 +150,20 @@ impl App {
                     }
                     return Ok(Some(answer));
                 }
+                Err(StoreError::Conflict(_)) if self.any_claimed(&once).await? => return Ok(None),
                 Err(StoreError::Conflict(_)) if tries < COMMIT_TRIES_MAX => tries += 1,
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    async fn any_claimed(&self, names: &[String]) -> Result<bool> {
+        for name in names {
+            if self.store.was_claimed(name).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     async fn turn(&self, subject: &Subject) -> OwnedMutexGuard<()> {

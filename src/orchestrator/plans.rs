@@ -159,10 +159,22 @@ impl App {
                 .decide_comment(repo, comment, |_| Outcome::refused(reason, refused_text(&comment.command, reason)))
                 .await;
         };
-        if run.completed {
-            self.github.rerun(&repo_ref(repo), run.id).await?;
+        // Claimed first: a delivery that is handled again must not run the workflow again. One that runs already is enough.
+        let claimed = self.decide_comment_or_wait(repo, comment, |_| Some(Outcome::default())).await?;
+        if claimed != Some(true) || !run.completed {
+            return Ok(());
         }
-        self.decide_comment(repo, comment, |_| Outcome { dispatched: true, ..Outcome::default() }).await
+        match self.github.rerun(&repo_ref(repo), run.id).await {
+            Ok(()) => self.react(repo, comment, "rocket").await,
+            Err(error) => {
+                tracing::warn!(repo = %repo.full_name, number = comment.number, %error, "the plan workflow could not be run again");
+                let reason = "GitHub did not run the plan workflow again; run it there, or comment once more";
+                let subject = Subject::Pull { repo_id: repo.id, number: comment.number };
+                let text = refused_text(&comment.command, reason);
+                self.decide(&subject, |next| next.comment(format!("not-run:{}", comment.id), text.clone())).await?;
+                Ok(())
+            }
+        }
     }
 }
 

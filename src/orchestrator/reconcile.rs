@@ -25,8 +25,8 @@ const GRACE_MS: Millis = 60 * SECOND_MS;
 const LOST_MS: Millis = 30 * MINUTE_MS;
 /// An apply that neither runs nor waits for this long was cut off by a crash.
 const STALLED_MS: Millis = 2 * MINUTE_MS;
-/// Open runs looked at in one pass.
-const OPEN_RUNS_MAX: u32 = 500;
+/// Open runs read at one time.
+const OPEN_RUNS_PAGE: u32 = 500;
 
 impl App {
     pub(super) async fn reconcile(&self) -> Result<()> {
@@ -44,14 +44,21 @@ impl App {
                 tracing::warn!(repo = %repo.full_name, error = crate::causes::chain(&error), "dispatches were not reconciled");
             }
         }
-        let open = RunFilter { open_only: true, limit: OPEN_RUNS_MAX, ..RunFilter::default() };
-        for run in self.store.runs(&open).await? {
-            let Some(repo) = repos.get(&run.repo_id).filter(|repo| !repo.suspended) else { continue };
-            if let Err(error) = self.reconcile_run(repo, &run).await {
-                tracing::warn!(run = %run.id, error = crate::causes::chain(&error), "a run was not reconciled");
+        let mut open = RunFilter { open_only: true, limit: OPEN_RUNS_PAGE, ..RunFilter::default() };
+        loop {
+            let page = self.store.runs(&open).await?;
+            // Newest first, so each page begins before the last run of the one before.
+            open.before = page.last().map(|run| (run.created_at, run.id.clone()));
+            for run in &page {
+                let Some(repo) = repos.get(&run.repo_id).filter(|repo| !repo.suspended) else { continue };
+                if let Err(error) = self.reconcile_run(repo, run).await {
+                    tracing::warn!(run = %run.id, error = crate::causes::chain(&error), "a run was not reconciled");
+                }
+            }
+            if page.len() < OPEN_RUNS_PAGE as usize {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     async fn reconcile_dispatches(&self, repo: &Repo, dispatches: &[Dispatch]) -> Result<()> {
@@ -269,7 +276,9 @@ impl App {
         }
         // Noted first: a crash in between costs one repair, never a loop of re-runs.
         let subject = Subject::Pull { repo_id: repo.id, number: pull.number };
-        self.decide(&subject, |next| next.effects.once.push(once.clone())).await?;
+        if self.decide(&subject, |next| next.effects.once.push(once.clone())).await?.is_none() {
+            return Ok(());
+        }
         match self.github.rerun(&github, facts.id).await {
             Ok(()) => Ok(()),
             Err(GitHubError::Permanent { message, .. }) => {
@@ -288,7 +297,8 @@ fn revive_or_abandon(next: &mut Next, id: &RunId, pull: &PullRequest) {
         return;
     }
     let comment_apply = run.trigger == Trigger::Comment;
-    if comment_apply && !pull.open && !supersede::is_claimed(next, id) {
+    // One that was merged meanwhile goes on: its jobs may wait for a reviewer.
+    if comment_apply && !pull.open && !pull.merged && !supersede::is_claimed(next, id) {
         return supersede::abandon(next, id, "the pull request is no longer open");
     }
     let wave = run.current_wave;
@@ -307,15 +317,23 @@ fn revive_or_abandon(next: &mut Next, id: &RunId, pull: &PullRequest) {
     if comment_apply && pull.head_sha != run.sha {
         return supersede::apply(next, id, pull.head_sha.as_str());
     }
+    if comment_apply && !pull.open {
+        return supersede::abandon(next, id, "the pull request is no longer open");
+    }
     let newer = next.scene.runs.values().any(|other| other.mode == Mode::Apply && other.created_at > run.created_at);
     if newer {
         return supersede::abandon(next, id, "a newer apply run exists");
     }
-    let view = PlanView::of(&next.scene, &[&run.sha]);
+    // The plans of a merge are those of the head, where none was made at the merge commit.
+    let mut commits = vec![&run.sha];
+    if run.is_merge_apply() {
+        commits.push(&pull.head_sha);
+    }
+    let view = PlanView::of(&next.scene, &commits);
     let changed: Vec<String> = waiting
         .iter()
         .filter(|row| {
-            view.rows.get(&row.key).is_some_and(|plan| {
+            view.rows.get(&row.key).is_none_or(|plan| {
                 Some(&plan.run_id) != row.from_plan_run.as_ref() || plan.plan_artifact != row.plan_artifact
             })
         })

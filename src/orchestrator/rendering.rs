@@ -16,8 +16,8 @@ use crate::run::scene::Scene;
 use crate::run::status::{Mode, RunStatus};
 use crate::store::Rendered;
 
-/// A writer that died gives its place up after this.
-const RENDER_LEASE_MS: i64 = 2 * MINUTE_MS;
+/// A writer that died gives its place up after this: longer than a worker lets one rendering take.
+const RENDER_LEASE_MS: i64 = 6 * MINUTE_MS;
 /// Most plan texts loaded for one rendering; the comment has no room for more.
 const PLAN_TEXTS_MAX: usize = 60;
 /// Name of the sticky comment among what was rendered.

@@ -1,6 +1,7 @@
 //! What jobs and API keys call (spec 20 §5.1–§5.5): register, upload, claim, result, verdict, manual runs, unlock.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
@@ -68,7 +69,7 @@ pub enum Caller {
     /// A job of this repository, known to us and not suspended.
     Job {
         claims: Claims,
-        repo: Repo,
+        repo: Box<Repo>,
     },
     Key(ApiKey),
 }
@@ -78,12 +79,14 @@ impl Caller {
     pub fn may(&self, scope: &str, repo: &RepoName) -> bool {
         match self {
             Caller::Job { repo: own, .. } => own.full_name.same_as(repo.as_str()),
-            Caller::Key(key) => {
-                key.scopes.iter().any(|known| known == scope)
-                    && (key.repos.is_empty() || key.repos.iter().any(|known| repo.same_as(known)))
-            }
+            Caller::Key(key) => key.scopes.iter().any(|known| known == scope) && sees(key, repo),
         }
     }
+}
+
+/// A repository that a key does not name does not exist for it.
+fn sees(key: &ApiKey, repo: &RepoName) -> bool {
+    key.repos.is_empty() || key.repos.iter().any(|known| repo.same_as(known))
 }
 
 impl App {
@@ -179,7 +182,7 @@ impl App {
             return Err(invalid("mode", "a manual run applies"));
         }
         let sha = Sha::parse(&request.sha).map_err(|error| invalid("sha", error.to_string()))?;
-        let repo = self.repo_named(&request.repo).await?;
+        let repo = self.repo_seen_by(key, &request.repo).await?;
         if !(Caller::Key(key.clone())).may("apply", &repo.full_name) {
             return Err(forbidden("this key may not apply in this repository"));
         }
@@ -212,7 +215,7 @@ impl App {
             let mut rows = Vec::new();
             for key in &keys {
                 let stack = graph.stacks.iter().find(|stack| stack.key == *key && !stack.external);
-                let affected = stack.map(|stack| affected_by_hand(stack)).ok_or_else(|| key.clone())?;
+                let affected = stack.map(affected_by_hand).ok_or_else(|| key.clone())?;
                 let mut row = plan_start::pending_row(&run, &affected, next.now).ok_or_else(|| key.clone())?;
                 row.status = RowStatus::Planned;
                 rows.push(row);
@@ -255,24 +258,24 @@ impl App {
             return Err(invalid("graph.repo", format!("the run is of {}", repo.full_name)));
         }
         let policy_sha = self.github.branch_head(&repo_ref(repo), &repo.default_branch).await?;
-        let cached = self.cached_graph(repo, &run, &request.graph).await?;
+        let known = self.known_graph(repo, &run, &request.graph).await?;
         let base_graph = self.current_graph(repo).await?;
         let resolved = self.decide_run(&run, |next| {
-            resolve_upload(next, id, &request, base_graph.as_deref(), policy_sha.as_str(), cached)
+            resolve_upload(next, id, &request, base_graph.as_deref(), policy_sha.as_str(), known.as_ref())
         });
         resolved.await?.map_err(CallError::from)
     }
 
-    /// Whether the uploaded graph's content is one the server holds for the same pull request or the default branch.
-    async fn cached_graph(&self, repo: &Repo, run: &Run, graph: &Graph) -> Answer<bool> {
-        if graph.tree_hash.is_empty() {
-            return Ok(false);
-        }
-        Ok(self.store.graph_by_tree_hash(repo.id, run.pr_number, &graph.tree_hash).await?.is_some())
+    /// The graph of the same pull request or the default branch that the uploaded one claims to equal, and its commit.
+    async fn known_graph(&self, repo: &Repo, run: &Run, graph: &Graph) -> Answer<Option<(Sha, Arc<Graph>)>> {
+        let Some(sha) = self.store.graph_by_tree_hash(repo.id, run.pr_number, &graph.tree_hash).await? else {
+            return Ok(None);
+        };
+        Ok(self.store.graph(repo.id, &sha).await?.map(|known| (sha, known)))
     }
 
     /// The default-branch graph, else the newest one.
-    pub(super) async fn current_graph(&self, repo: &Repo) -> Answer<Option<std::sync::Arc<Graph>>> {
+    pub(super) async fn current_graph(&self, repo: &Repo) -> Answer<Option<Arc<Graph>>> {
         let sha = match &repo.default_graph {
             Some(sha) => Some(sha.clone()),
             None => self.store.newest_graph(repo.id).await?,
@@ -431,7 +434,7 @@ impl App {
     /// A run the caller may know of, and its repository; anything else is 404.
     async fn visible_run(&self, caller: &Caller, id: &RunId) -> Answer<(Run, Repo)> {
         match caller {
-            Caller::Job { repo, .. } => Ok((self.run_of(repo, id).await?, repo.clone())),
+            Caller::Job { repo, .. } => Ok((self.run_of(repo, id).await?, Repo::clone(repo))),
             Caller::Key(_) => {
                 let run = self.store.run(id).await?.ok_or_else(|| not_found("run"))?;
                 let repo = self.store.repo(run.repo_id).await?.ok_or_else(|| not_found("run"))?;
@@ -448,9 +451,15 @@ impl App {
         run.filter(|run| run.repo_id == repo.id).ok_or_else(|| not_found("run"))
     }
 
-    pub(super) async fn repo_named(&self, name: &str) -> Answer<Repo> {
+    async fn repo_named(&self, name: &str) -> Answer<Repo> {
         let name = RepoName::parse(name).map_err(|error| invalid("repo", error.to_string()))?;
         self.store.repo_by_name(&name).await?.ok_or_else(|| not_found("repository"))
+    }
+
+    /// A repository by name, if it is one of the key's; any other is 404, whether it exists or not.
+    pub(super) async fn repo_seen_by(&self, key: &ApiKey, name: &str) -> Answer<Repo> {
+        let repo = self.repo_named(name).await?;
+        if sees(key, &repo.full_name) { Ok(repo) } else { Err(not_found("repository")) }
     }
 
     /// Decides on the run's own subject.
@@ -459,7 +468,7 @@ impl App {
             0 => Subject::Run(run.id.clone()),
             number => Subject::Pull { repo_id: run.repo_id, number },
         };
-        Ok(self.decide(&subject, decide).await?.ok_or_else(|| not_found("run"))?)
+        self.decide(&subject, decide).await?.ok_or_else(|| not_found("run"))
     }
 
     pub fn run_json(&self, run: &Run, repo: &Repo) -> RunJson {
@@ -467,14 +476,14 @@ impl App {
     }
 }
 
-/// Validates, resolves under both configurations, stores graph and rows.
+/// Validates, resolves under both configurations, stores rows, and the graph unless the known one is the same.
 fn resolve_upload(
     next: &mut Next,
     id: &RunId,
     request: &GraphUploadRequest,
     base_graph: Option<&Graph>,
     policy_sha: &str,
-    cached: bool,
+    known: Option<&(Sha, Arc<Graph>)>,
 ) -> Result<Resolution, Refused> {
     let run = next.scene.runs[id].clone();
     match run.status {
@@ -520,24 +529,33 @@ fn resolve_upload(
     let union = resolve_union(input, &resolve_request);
     let mut resolution = union.resolution;
     resolution.run_id = Some(id.clone());
-    resolution.cached = cached;
     if !request.base_sha.is_empty() {
         next.run_mut(id).base_sha.clone_from(&request.base_sha);
     }
     let mut graph = union.graph;
     graph.repo = next.scene.repo.full_name.to_string();
     graph.sha = run.sha.to_string();
-    let content = serde_json::to_vec(&Graph { sha: String::new(), ..graph.clone() }).unwrap_or_default();
-    next.effects.graph = Some(StoredGraph {
-        repo_id: run.repo_id,
-        sha: run.sha.clone(),
-        content_hash: hex(&Sha256::digest(&content)),
-        tree_hash: graph.tree_hash.clone(),
-        pr_number: run.pr_number,
-        graph,
-        created_at: next.now,
-    });
-    plan_start::record_resolution(next, id, &resolution, run.sha.clone());
+    let content_hash = content_hash(&graph);
+    // The tree hash is the client's word; what counts is the content.
+    let graph_sha = match known.filter(|(_, known)| self::content_hash(known) == content_hash) {
+        Some((sha, _)) => {
+            resolution.cached = true;
+            sha.clone()
+        }
+        None => {
+            next.effects.graph = Some(StoredGraph {
+                repo_id: run.repo_id,
+                sha: run.sha.clone(),
+                content_hash,
+                tree_hash: graph.tree_hash.clone(),
+                pr_number: run.pr_number,
+                graph,
+                created_at: next.now,
+            });
+            run.sha.clone()
+        }
+    };
+    plan_start::record_resolution(next, id, &resolution, graph_sha);
     // The matrix is made of the rows, so that policy applied to them counts in the jobs too.
     let recorded = next.scene.runs[id].clone();
     resolution.matrix.include = if resolution.cycles.is_empty() {
@@ -553,6 +571,12 @@ fn resolve_upload(
         Vec::new()
     };
     Ok(resolution)
+}
+
+/// Digest of a graph whatever commit it is of.
+fn content_hash(graph: &Graph) -> String {
+    let content = serde_json::to_vec(&Graph { sha: String::new(), ..graph.clone() }).unwrap_or_default();
+    hex(&Sha256::digest(&content))
 }
 
 fn affected_by_hand(stack: &crate::graph::model::Stack) -> AffectedStack {

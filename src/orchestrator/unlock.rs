@@ -17,7 +17,7 @@ impl App {
         if request.stack_key.is_empty() {
             return Err(invalid("stack_key", "is required"));
         }
-        let repo = self.repo_named(&request.repo).await?;
+        let repo = self.repo_seen_by(key, &request.repo).await?;
         if !(Caller::Key(key.clone())).may("unlock", &repo.full_name) {
             return Err(forbidden("this key may not unlock in this repository"));
         }

@@ -60,15 +60,18 @@ pub async fn work_one(app: &App, worker: &str, retention: &Retention) -> Result<
         let outcome = outcome_of(app, handled, delivery.attempts);
         if let Outcome::Dead { error } = &outcome {
             tracing::error!(delivery = delivery.id, event = delivery.event, error, "a delivery is given up");
-            app.answer_dead_command(&delivery).await?;
         }
         app.store.finish_delivery(&delivery.id, worker, &outcome, app.now()).await?;
+        // Finished first: an answer that fails must not leave the delivery claimed.
+        if let Outcome::Dead { .. } = &outcome {
+            app.answer_dead_command(&delivery).await?;
+        }
     }
     if let Some(job) = app.store.claim_job(worker, app.now(), LEASE_MS).await? {
         worked = true;
         let handled = tokio::time::timeout(HANDLER_MAX, app.handle_job(&job, worker, retention)).await;
         let outcome = match handled {
-            Ok(Ok(Turn::Busy)) => Outcome::Retry { at: app.now() + RENDER_AGAIN_MS, error: String::new() },
+            Ok(Ok(Turn::Busy)) => Outcome::Unstarted { at: app.now() + RENDER_AGAIN_MS },
             Ok(Ok(Turn::Done)) => Outcome::Done,
             Ok(Err(error)) => outcome_of(app, Ok(Err(error)), job.attempts),
             Err(elapsed) => outcome_of(app, Err(elapsed), job.attempts),
@@ -147,6 +150,7 @@ impl App {
                     title: event.title,
                     event: event.event,
                     path: event.path,
+                    head_branch: event.head_branch,
                     head_sha: event.head_sha,
                     completed: event.status == "completed",
                     conclusion: event.conclusion,

@@ -1,7 +1,7 @@
 //! What GitHub tells of workflow runs and jobs: binding, progress, silent ends (spec 30 §6.7, §11.1).
 
 use super::{App, Result, Subject, repo_ref};
-use crate::github::api::WorkflowRunFacts;
+use crate::github::api::{JobFacts, WorkflowRunFacts};
 use crate::ids::{DispatchId, RunId};
 use crate::run::model::{Dispatch, Repo};
 use crate::run::progress;
@@ -13,9 +13,7 @@ pub const RUN_WORKFLOW: &str = ".github/workflows/stackorder-run.yml";
 
 impl App {
     pub(super) async fn workflow_run_changed(&self, repo: &Repo, facts: &WorkflowRunFacts) -> Result<()> {
-        if facts.path.split('@').next() == Some(RUN_WORKFLOW) {
-            self.bind_by_title(repo, facts).await?;
-        }
+        self.bind_by_title(repo, facts).await?;
         if facts.completed {
             self.workflow_run_ended(repo, facts).await?;
         }
@@ -26,6 +24,9 @@ impl App {
     pub(super) async fn bind_by_title(&self, repo: &Repo, facts: &WorkflowRunFacts) -> Result<Option<Dispatch>> {
         if let Some(bound) = self.store.dispatch_by_workflow_run(facts.id).await? {
             return Ok(Some(bound));
+        }
+        if !may_serve_a_dispatch(repo, facts) {
+            return Ok(None);
         }
         let Some((mode, id, wave)) = progress::parse_title(&facts.title) else { return Ok(None) };
         let Some(subject) = self.subject_in(repo, &id).await? else { return Ok(None) };
@@ -74,17 +75,9 @@ impl App {
         let Some(subject) = self.subject_in(repo, &dispatch.run_id).await? else { return Ok(()) };
         let again = facts.conclusion == "cancelled"
             && dispatch.mode != Mode::Apply
-            && self
-                .github
-                .jobs(&repo_ref(repo), facts.id)
-                .await?
-                .iter()
-                .all(|job| job.status == "queued" || job.status == "waiting");
+            && none_started(&self.github.jobs(&repo_ref(repo), facts.id).await?);
         self.decide(&subject, |next| {
-            let sent_before = next.scene.dispatches.values().any(|other| {
-                other.run_id == dispatch.run_id && other.id != dispatch.id && other.conclusion == "cancelled"
-            });
-            if again && !sent_before {
+            if again {
                 progress::dispatch_again(next, &dispatch.id);
             } else {
                 progress::complete_dispatch(next, &dispatch.id, &facts.conclusion);
@@ -133,4 +126,16 @@ impl App {
             Some(_) | None => Ok(None),
         }
     }
+}
+
+/// A list without jobs says nothing: it may be late, or too old to be kept.
+fn none_started(jobs: &[JobFacts]) -> bool {
+    !jobs.is_empty() && jobs.iter().all(|job| !job.started)
+}
+
+/// Anybody who can push can give a workflow run our title: only the default branch's own file, run by dispatch, counts.
+fn may_serve_a_dispatch(repo: &Repo, facts: &WorkflowRunFacts) -> bool {
+    facts.event == "workflow_dispatch"
+        && facts.path.split('@').next() == Some(RUN_WORKFLOW)
+        && facts.head_branch == repo.default_branch
 }

@@ -75,6 +75,7 @@ fn insert(next: &mut Next, id: &RunId, wave: u32, environment: &str, keys: &[Sta
             sent_at: None,
             completed_at: None,
             conclusion: String::new(),
+            is_second_try: false,
         };
         for key in &keys {
             let row = next.scene.row_mut(id, key).expect("keys are of the run");

@@ -309,6 +309,9 @@ pub struct Dispatch {
     pub completed_at: Option<Millis>,
     #[serde(default)]
     pub conclusion: String,
+    /// Made because GitHub cancelled an earlier one before it began; not sent a third time.
+    #[serde(default)]
+    pub is_second_try: bool,
 }
 
 /// At most one per stack (I1).

@@ -1,5 +1,7 @@
 //! What GitHub tells of workflow runs and jobs: binding, progress, and silent ends (spec 30 §4.2, §6.7, §8, §11.1).
 
+use std::collections::BTreeSet;
+
 use super::model::Dispatch;
 use super::next::Next;
 use super::settle::settle;
@@ -229,7 +231,8 @@ pub fn reject_dispatch(next: &mut Next, dispatch: &DispatchId, status: u16, reas
     settle(next, &id);
 }
 
-/// A dispatch that GitHub cancelled before any of its jobs started is sent again, once (case 158).
+/// A dispatch that GitHub cancelled before any of its jobs started is sent again, once (case 158). A second time what it carried
+/// is unknown.
 pub fn dispatch_again(next: &mut Next, dispatch: &DispatchId) {
     let now = next.now;
     let Some(found) = next.scene.dispatches.get_mut(dispatch) else { return };
@@ -237,7 +240,7 @@ pub fn dispatch_again(next: &mut Next, dispatch: &DispatchId) {
         return;
     }
     let id = found.run_id.clone();
-    if next.scene.runs[&id].status.is_terminal() {
+    if next.scene.runs[&id].status.is_terminal() || found.is_second_try {
         return complete_dispatch(next, dispatch, "cancelled");
     }
     found.completed_at = Some(now);
@@ -248,6 +251,10 @@ pub fn dispatch_again(next: &mut Next, dispatch: &DispatchId) {
             row.dispatch_id = None;
         }
     }
+    let before: BTreeSet<DispatchId> = next.scene.dispatches.keys().cloned().collect();
     super::dispatching::insert_plan_dispatches(next, &id);
+    for (_, again) in next.scene.dispatches.iter_mut().filter(|(id, _)| !before.contains(*id)) {
+        again.is_second_try = true;
+    }
     settle(next, &id);
 }

@@ -133,8 +133,10 @@ pub enum Outcome {
     Dead {
         error: String,
     },
-    /// Not started: back in the queue, no attempt counted.
-    Unstarted,
+    /// Not started, because it was not its turn: due again at this time, no attempt counted.
+    Unstarted {
+        at: Millis,
+    },
 }
 
 /// An API key; only its hash is ever stored.

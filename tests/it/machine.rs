@@ -29,7 +29,7 @@ pub fn list_not_run() {
 
 /// Writes a line that libtest does not capture, as it does with `eprintln!` of tests that pass.
 pub fn say(line: &str) {
-    writeln!(std::io::stderr(), "{line}").unwrap();
+    std::io::stderr().write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
 /// The program of this name on `PATH`.

@@ -118,7 +118,7 @@ fn every_command_that_a_document_names_exists() {
     for expected in ["serve", "demo", "plan", "apply", "graph", "affected", "explain"] {
         assert!(seen.contains(&vec![expected.to_owned()]), "no document names {expected}: {seen:?}");
     }
-    assert!(seen.contains(&["admin", "keys", "create"].map(str::to_owned).to_vec()), "{seen:?}");
+    assert!(seen.contains(["admin", "keys", "create"].map(str::to_owned).as_slice()), "{seen:?}");
 }
 
 #[test]

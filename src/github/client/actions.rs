@@ -110,6 +110,7 @@ struct WorkflowRun {
     name: Option<String>,
     event: String,
     path: Option<String>,
+    head_branch: Option<String>,
     head_sha: String,
     status: Option<String>,
     conclusion: Option<String>,
@@ -126,6 +127,7 @@ impl WorkflowRun {
             title: self.display_title.or(self.name).unwrap_or_default(),
             event: self.event,
             path: without_reference(self.path.unwrap_or_default()),
+            head_branch: self.head_branch.unwrap_or_default(),
             head_sha: self.head_sha,
             completed: self.status.as_deref() == Some("completed"),
             conclusion: self.conclusion.unwrap_or_default(),
@@ -156,11 +158,16 @@ pub(super) async fn jobs(client: &GitHubClient, repo: &RepoRef, id: i64) -> Resu
         name: String,
         status: String,
         html_url: Option<String>,
+        /// None or 0 until a runner takes the job. `started_at` is no sign: it is there from the beginning.
+        runner_id: Option<i64>,
+        #[serde(default)]
+        steps: Vec<serde::de::IgnoredAny>,
     }
     let pages: Vec<Page> = client.pages(run_call(client, Method::GET, repo, id, "jobs", "jobs")?.list()).await?;
     let jobs = pages.into_iter().flat_map(|page| page.jobs).map(|job| JobFacts {
         id: job.id,
         name: job.name,
+        started: job.runner_id.is_some_and(|id| id > 0) || !job.steps.is_empty() || job.status == "in_progress",
         status: job.status,
         html_url: job.html_url.unwrap_or_default(),
     });

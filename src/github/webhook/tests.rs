@@ -154,6 +154,7 @@ fn workflow_runs_and_jobs_tell_where_they_stand() {
     assert_eq!((event.action.as_str(), event.status.as_str()), ("completed", "completed"));
     assert_eq!(event.event, "workflow_dispatch");
     assert!(event.created_at > 0 && !event.path.contains('@'));
+    assert_eq!(event.head_branch, "master");
 
     let Event::WorkflowJob(event) = parse("workflow_job", fixture!("workflow_job.waiting")).unwrap() else {
         panic!("another event")

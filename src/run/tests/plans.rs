@@ -281,6 +281,18 @@ fn case_158_a_plan_dispatch_cancelled_before_a_job_started_is_sent_again() {
 }
 
 #[test]
+fn a_plan_dispatch_cancelled_twice_is_not_sent_a_third_time() {
+    let mut story = Story::planned("vpc +1, eks +1, apps +1, svpc +1");
+    let id = story.plan_again('a', "eks");
+    for _ in 0..2 {
+        let dispatch = story.dispatch_of(&id, "eks");
+        story.step(|next| progress::dispatch_again(next, &dispatch));
+    }
+    assert!(story.jobs_asked(JobKind::SendDispatch).is_empty());
+    assert_eq!(story.view_rows('a'), "apps planned, eks unknown, svpc planned, vpc planned");
+}
+
+#[test]
 fn a_cancelled_dispatch_of_a_superseded_plan_revives_nothing() {
     let mut story = Story::planned("vpc +1, eks +1, apps +1, svpc +1");
     let id = story.plan_again('a', "eks");

@@ -132,7 +132,7 @@ impl Queue {
                 letter.turn.fail(now, error);
                 letter.turn.dead = true;
             }
-            Outcome::Unstarted => {}
+            Outcome::Unstarted { at } => letter.turn.due_at = *at,
         }
     }
 
@@ -190,7 +190,7 @@ impl Queue {
                 task.turn.fail(now, error);
                 task.turn.dead = true;
             }
-            Outcome::Unstarted => {}
+            Outcome::Unstarted { at } => task.turn.due_at = *at,
         }
     }
 

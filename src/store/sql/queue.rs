@@ -64,7 +64,9 @@ where
                 push_failure(&mut end, now, error);
                 end.push(", dead = true");
             }
-            Outcome::Unstarted => {}
+            Outcome::Unstarted { at } => {
+                end.push(", due_at = ").push_bind(*at);
+            }
         }
         end.push(" where id = ").push_bind(text(id)).push(" and claimed_by = ").push_bind(text(worker));
         end.build().execute(&self.writer).await?;
@@ -124,12 +126,15 @@ where
     pub(super) async fn end_job(&self, job: &Job, worker: &str, outcome: &Outcome, now: Millis) -> Result<()> {
         let mut end = match outcome {
             Outcome::Done => QueryBuilder::<DB>::new("delete from jobs"),
-            Outcome::Retry { .. } | Outcome::Dead { .. } | Outcome::Unstarted => {
+            Outcome::Retry { .. } | Outcome::Dead { .. } | Outcome::Unstarted { .. } => {
                 QueryBuilder::new("update jobs set claimed_by = null, claimed_until = null")
             }
         };
         match outcome {
-            Outcome::Done | Outcome::Unstarted => {}
+            Outcome::Done => {}
+            Outcome::Unstarted { at } => {
+                end.push(", due_at = ").push_bind(*at);
+            }
             Outcome::Retry { at, error } => push_failure(&mut end, *at, error),
             Outcome::Dead { error } => {
                 push_failure(&mut end, now, error);

@@ -100,7 +100,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
         Just(Outcome::Done),
         (0..60_i64).prop_map(|at| Outcome::Retry { at, error: "e".into() }),
         Just(Outcome::Dead { error: "e".into() }),
-        Just(Outcome::Unstarted),
+        (0..60_i64).prop_map(|at| Outcome::Unstarted { at }),
     ]
 }
 

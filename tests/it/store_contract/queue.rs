@@ -102,7 +102,7 @@ pub async fn only_the_holder_finishes(store: AStore) {
     let delivery = store.claim_delivery("v", LEASE, LEASE).await.unwrap().unwrap();
     let job = store.claim_job("v", LEASE, LEASE).await.unwrap().unwrap();
 
-    for outcome in [Outcome::Done, retry(0), dead(), Outcome::Unstarted] {
+    for outcome in [Outcome::Done, retry(0), dead(), Outcome::Unstarted { at: 0 }] {
         store.finish_delivery("d1", "w", &outcome, LEASE).await.unwrap();
         finish(&store, &slow, outcome, LEASE).await;
         assert_eq!(store.next_due().await.unwrap(), Some(2 * LEASE), "still held by the other");
@@ -117,12 +117,13 @@ pub async fn what_was_not_started_counts_no_attempt(store: AStore) {
     store.add_job(&job("j", 0)).await.unwrap();
     take(&store, 5).await.unwrap();
     let claimed = claim(&store, 5).await.unwrap();
-    store.finish_delivery("d1", "w", &Outcome::Unstarted, 6).await.unwrap();
-    finish(&store, &claimed, Outcome::Unstarted, 6).await;
+    store.finish_delivery("d1", "w", &Outcome::Unstarted { at: 8 }, 6).await.unwrap();
+    finish(&store, &claimed, Outcome::Unstarted { at: 9 }, 6).await;
 
-    assert_eq!(store.next_due().await.unwrap(), Some(0));
-    assert_eq!(take(&store, 6).await.unwrap().attempts, 0);
-    assert_eq!(claim(&store, 6).await.unwrap(), claimed);
+    assert_eq!(store.next_due().await.unwrap(), Some(8));
+    assert!(take(&store, 7).await.is_none() && claim(&store, 8).await.is_none());
+    assert_eq!(take(&store, 8).await.unwrap().attempts, 0);
+    assert_eq!(claim(&store, 9).await.unwrap(), Job { due_at: 9, ..claimed });
 }
 
 pub async fn jobs_wait_for_their_time(store: AStore) {

@@ -101,6 +101,7 @@ pub fn dispatch(number: u32, run: &Run, wave: u32) -> Dispatch {
         sent_at: None,
         completed_at: None,
         conclusion: String::new(),
+        is_second_try: false,
     }
 }
 

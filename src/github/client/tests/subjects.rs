@@ -269,6 +269,12 @@ async fn jobs_say_where_they_stand_and_environments_who_is_waited_for() {
     world.answer("GET", "/actions/runs/8/jobs", ok(json!({"total_count": 1, "jobs": [job]}))).await;
     let jobs = world.client.jobs(&world.repo, 8).await.unwrap();
     assert_eq!((jobs[0].name.as_str(), jobs[0].status.as_str()), ("apply wave 0 a", "waiting"));
+    let job = |runner: serde_json::Value, steps: serde_json::Value| json!({"id": 5, "name": "a", "status": "completed", "html_url": null, "runner_id": runner, "steps": steps});
+    let ended =
+        [job(json!(null), json!([])), job(json!(0), json!([])), job(json!(3), json!([])), job(json!(0), json!([{}]))];
+    world.answer("GET", "/actions/runs/9/jobs", ok(json!({"total_count": 4, "jobs": ended}))).await;
+    let started: Vec<bool> = world.client.jobs(&world.repo, 9).await.unwrap().iter().map(|job| job.started).collect();
+    assert_eq!(started, [false, false, true, true]);
     let pending = |name: &str| json!({"environment": {"id": 1, "name": name}, "wait_timer": 0});
     let waiting = json!([pending("prod"), pending("dev"), pending("prod")]);
     world.answer("GET", "/actions/runs/8/pending_deployments", ok(waiting)).await;
