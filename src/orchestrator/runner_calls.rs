@@ -21,7 +21,6 @@ use crate::ids::{RepoName, RunId, Sha, StackKey, hex, normalise_key};
 use crate::plan::summary::Addresses;
 use crate::run::apply_start;
 use crate::run::binding::{self, DispatchedJob};
-use crate::run::close;
 use crate::run::dispatching;
 use crate::run::model::{Claim, Lock, Repo, Run};
 use crate::run::next::Next;
