@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::{App, Error, Subject, repo_ref};
 use crate::api::{
     CheckJson, CheckVerdict, ClaimRequest, ClaimResponse, CreateRunRequest, CreateRunResponse, GraphUploadRequest,
-    RunJson, RunStackJson, StackResult, UnlockRequest, UnlockResponse, lock_info,
+    RunJson, RunStackJson, StackResult, lock_info,
 };
 use crate::github::api::GitHubError;
 use crate::github::oidc::Claims;
@@ -21,7 +21,6 @@ use crate::ids::{RepoName, RunId, Sha, StackKey, hex, normalise_key};
 use crate::plan::summary::Addresses;
 use crate::run::apply_start;
 use crate::run::binding::{self, DispatchedJob};
-use crate::run::close;
 use crate::run::dispatching;
 use crate::run::model::{Claim, Lock, Repo, Run};
 use crate::run::next::Next;
@@ -61,7 +60,7 @@ impl From<GitHubError> for CallError {
     }
 }
 
-type Answer<T> = Result<T, CallError>;
+pub(super) type Answer<T> = Result<T, CallError>;
 
 /// Who calls, after the token was verified.
 #[derive(Debug, Clone)]
@@ -431,41 +430,6 @@ impl App {
         json
     }
 
-    /// `POST /v1/unlock`.
-    pub async fn unlock(&self, key: &ApiKey, request: &UnlockRequest) -> Answer<UnlockResponse> {
-        if request.repo.is_empty() {
-            return Err(invalid("repo", "is required"));
-        }
-        if request.stack_key.is_empty() {
-            return Err(invalid("stack_key", "is required"));
-        }
-        let repo = self.repo_seen_by(key, &request.repo).await?;
-        if !(Caller::Key(key.clone())).may("unlock", &repo.full_name) {
-            return Err(forbidden("this key may not unlock in this repository"));
-        }
-        let stack = StackKey::parse(&request.stack_key).map_err(|error| invalid("stack_key", error.to_string()))?;
-        let known = self.store.stacks(repo.id).await?.into_iter().any(|record| record.key == stack);
-        if !known {
-            return Err(not_found("stack"));
-        }
-        let actor = format!("apikey:{}", key.name);
-        let holder = self.store.locks(Some(repo.id)).await?.into_iter().find(|lock| lock.key == stack);
-        let subject = Subject::Pull { repo_id: repo.id, number: holder.map_or(0, |lock| lock.pr_number) };
-        let released = self.decide(&subject, |next| {
-            let released = close::unlock(next, &stack, &actor, &request.reason, request.force_state);
-            if let Some(lock) = &released
-                && next.scene.runs.contains_key(&lock.run_id)
-            {
-                let name = format!("unlock:{}:{}", lock.run_id, next.now);
-                next.comment(name, unlocked_text(lock, &actor, request));
-                next.render(&lock.run_id);
-            }
-            released
-        });
-        let released = released.await?.flatten();
-        Ok(UnlockResponse { released: released.iter().map(lock_info).collect() })
-    }
-
     /// A run the caller may know of, and its repository; anything else is 404.
     async fn visible_run(&self, caller: &Caller, id: &RunId) -> Answer<(Run, Repo)> {
         match caller {
@@ -492,7 +456,7 @@ impl App {
     }
 
     /// A repository by name, if it is one of the key's; any other is 404, whether it exists or not.
-    async fn repo_seen_by(&self, key: &ApiKey, name: &str) -> Answer<Repo> {
+    pub(super) async fn repo_seen_by(&self, key: &ApiKey, name: &str) -> Answer<Repo> {
         let repo = self.repo_named(name).await?;
         if sees(key, &repo.full_name) { Ok(repo) } else { Err(not_found("repository")) }
     }
@@ -702,26 +666,6 @@ fn own_repository(repo: &Repo, named: &str) -> Answer<()> {
     if repo.full_name.same_as(named) { Ok(()) } else { Err(forbidden(format!("the token is of {}", repo.full_name))) }
 }
 
-fn unlocked_text(lock: &Lock, actor: &str, request: &UnlockRequest) -> String {
-    use crate::render::escape;
-    let mut text = format!(
-        "**Unlocked {} by {}.** It had been held since {}.",
-        escape::code(lock.key.as_str()),
-        escape::text(actor),
-        crate::clock::rfc3339(lock.taken_at)
-    );
-    if !request.reason.is_empty() {
-        text.push_str(&format!(" Reason: {}", escape::text(&request.reason)));
-    }
-    if request.force_state {
-        text.push_str(
-            "\n\nA runner may have died mid-apply: look at the backend's own state lock before you apply again.",
-        );
-    }
-    text.push_str("\n\nState locks in S3 are not affected.");
-    text
-}
-
 fn locked(conflicts: &[Lock]) -> CallError {
     let first = &conflicts[0];
     CallError::Locked {
@@ -730,14 +674,14 @@ fn locked(conflicts: &[Lock]) -> CallError {
     }
 }
 
-fn forbidden(reason: impl Into<String>) -> CallError {
+pub(super) fn forbidden(reason: impl Into<String>) -> CallError {
     Refused::Forbidden(reason.into()).into()
 }
 
-fn invalid(field: &'static str, reason: impl Into<String>) -> CallError {
+pub(super) fn invalid(field: &'static str, reason: impl Into<String>) -> CallError {
     Refused::Invalid { field, reason: reason.into() }.into()
 }
 
-fn not_found(what: &str) -> CallError {
+pub(super) fn not_found(what: &str) -> CallError {
     Refused::NotFound(format!("no such {what}")).into()
 }
