@@ -209,8 +209,8 @@ impl App {
             if policy.apply.require_codeowner_review { self.codeowners(repo, &default_head).await? } else { None };
         let owner_members = self.owner_members(repo, codeowners.as_deref(), selected, reviewers.keys()).await?;
         let ahead = match policy.apply.require_up_to_date {
-            RequireUpToDate::Affected if pull.open => {
-                self.github.compare(&github, pull.head_sha.as_str(), &repo.default_branch).await?
+            RequireUpToDate::Affected if pull.open || asked.entry == Entry::AfterMerge => {
+                self.github.compare(&github, asked.sha.as_str(), &repo.default_branch).await?
             }
             RequireUpToDate::Affected | RequireUpToDate::Off => Comparison::default(),
         };
