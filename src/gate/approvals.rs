@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::codeowners::Codeowners;
 use super::facts::{Permission, Review, ReviewState};
 use super::{GateScene, Refusal, for_stacks, refusal, team_parts};
-use crate::config::model::RequireUpToDate;
+use crate::config::model::{RepoConfig, RequireUpToDate};
+use crate::graph::model::Graph;
 use crate::graph::resolve::{ResolveRequest, resolve};
 use crate::ids::StackKey;
 use crate::render::escape;
@@ -135,17 +136,7 @@ pub fn base_branch(scene: &GateScene) -> Option<Refusal> {
         selected.iter().cloned().collect()
     } else {
         let graph = scene.view.graph_sha().and_then(|sha| scene.scene.graphs.get(sha))?;
-        // Paths only, without propagation: what the merge changed itself.
-        let mut narrow = policy.clone();
-        narrow.propagate.dependents = false;
-        let request = ResolveRequest { changed_paths: ahead.files.clone(), ..ResolveRequest::default() };
-        let resolution = resolve(graph, &narrow, &request);
-        resolution
-            .affected
-            .iter()
-            .filter_map(|affected| StackKey::parse(&affected.key).ok())
-            .filter(|key| selected.contains(key))
-            .collect()
+        reached_by(graph, &policy, ahead.files.clone()).into_iter().filter(|key| selected.contains(key)).collect()
     };
     if reached.is_empty() {
         return None;
@@ -158,4 +149,13 @@ pub fn base_branch(scene: &GateScene) -> Option<Refusal> {
         newest.join(", ")
     );
     Some(for_stacks(2, "base branch", reached, reason))
+}
+
+/// The stacks that changed paths reach themselves: without propagation, and whatever the settings say.
+pub fn reached_by(graph: &Graph, policy: &RepoConfig, changed_paths: Vec<String>) -> Vec<StackKey> {
+    let mut narrow = policy.clone();
+    narrow.propagate.dependents = false;
+    let request = ResolveRequest { changed_paths, ..ResolveRequest::default() };
+    let resolution = resolve(graph, &narrow, &request);
+    resolution.affected.iter().filter_map(|affected| StackKey::parse(&affected.key).ok()).collect()
 }

@@ -26,6 +26,8 @@ mod locks;
 mod plans;
 mod verdicts;
 
+pub use approvals::reached_by;
+
 #[cfg(test)]
 mod tests;
 

@@ -33,6 +33,8 @@ const MERGEABLE_PAUSE: Duration = Duration::from_secs(2);
 const GATHER_TRIES_MAX: u32 = 3;
 const STILL_MOVING: &str =
     "The plans of this pull request kept changing while the gate was asked; ask again when they rest";
+/// What a plan of the head is behind when the merge brought other files.
+const THE_MERGE: &str = "the merge";
 /// How the merge is named where a command would be.
 const MERGE_COMMAND: &str = "stackorder apply (on merge)";
 /// Where GitHub looks for code owners, first found.
@@ -44,6 +46,15 @@ pub(super) struct Gathered {
     pub stack_files: BTreeMap<StackKey, StackConfig>,
     /// What all of this was asked for.
     wanted: Wanted,
+    merge_differs: MergeDiffers,
+}
+
+/// How the tree of a merge commit differs from that of the head, which was planned (spec 30 §6.2a).
+enum MergeDiffers {
+    /// In these paths; in none when nothing is merged.
+    In(Vec<String>),
+    /// GitHub cut a tree: it may differ everywhere.
+    Unknown,
 }
 
 /// The stacks that a request selects, and the workflow runs whose artifacts hold their plans.
@@ -210,8 +221,8 @@ impl App {
             if policy.apply.require_codeowner_review { self.codeowners(repo, &default_head).await? } else { None };
         let owner_members = self.owner_members(repo, codeowners.as_deref(), selected, reviewers.keys()).await?;
         let ahead = match policy.apply.require_up_to_date {
-            RequireUpToDate::Affected if pull.open => {
-                self.github.compare(&github, pull.head_sha.as_str(), &repo.default_branch).await?
+            RequireUpToDate::Affected if pull.open || asked.entry == Entry::AfterMerge => {
+                self.github.compare(&github, asked.sha.as_str(), &repo.default_branch).await?
             }
             RequireUpToDate::Affected | RequireUpToDate::Off => Comparison::default(),
         };
@@ -233,7 +244,11 @@ impl App {
             artifacts,
             unreadable_files,
         };
-        Ok(Gathered { facts, stack_files, wanted })
+        let merge_differs = match asked.entry {
+            Entry::Merge | Entry::AfterMerge => self.merge_differs(repo, &facts.pull.head_sha, &asked.sha).await?,
+            Entry::Comment | Entry::ProtectionRule { .. } => MergeDiffers::In(Vec::new()),
+        };
+        Ok(Gathered { facts, stack_files, wanted, merge_differs })
     }
 
     /// `.stackorder.yaml` of each selected directory at the default branch, and what is wrong with those that do not parse: a
@@ -263,6 +278,21 @@ impl App {
             }
         }
         Ok((found, unreadable))
+    }
+
+    async fn merge_differs(&self, repo: &Repo, head: &Sha, merge: &Sha) -> Result<MergeDiffers> {
+        if head == merge {
+            return Ok(MergeDiffers::In(Vec::new()));
+        }
+        let (planned, planned_cut) = self.github.tree(&repo_ref(repo), head).await?;
+        let (merged, merged_cut) = self.github.tree(&repo_ref(repo), merge).await?;
+        if planned_cut || merged_cut {
+            return Ok(MergeDiffers::Unknown);
+        }
+        let planned: BTreeSet<(String, String)> = planned.into_iter().collect();
+        let merged: BTreeSet<(String, String)> = merged.into_iter().collect();
+        let paths: BTreeSet<&String> = planned.symmetric_difference(&merged).map(|(path, _)| path).collect();
+        Ok(MergeDiffers::In(paths.into_iter().cloned().collect()))
     }
 
     async fn codeowners(&self, repo: &Repo, head: &Sha) -> Result<Option<String>> {
@@ -387,9 +417,21 @@ pub(super) fn start_apply(
         .filter_map(|(key, wave)| StackKey::parse(&key).ok().map(|key| (key, wave)))
         .collect();
     let environments = selected.iter().filter_map(|key| environment(next, gathered, key, view.rows.get(key))).collect();
+    let changed_by_merge: BTreeSet<StackKey> = match &gathered.merge_differs {
+        MergeDiffers::Unknown => selected.clone(),
+        MergeDiffers::In(paths) if paths.is_empty() => BTreeSet::new(),
+        MergeDiffers::In(paths) => gate::reached_by(&graph, &next.policy, paths.clone()).into_iter().collect(),
+    };
     let behind_from_start = selected
         .iter()
-        .map(|key| (key.clone(), new_upstreams(&before, &view, &selected, key)))
+        .map(|key| {
+            let mut upstreams = new_upstreams(&before, &view, &selected, key);
+            let planned_at = view.rows.get(key).and_then(|row| before.run(&row.run_id)).map(|run| &run.sha);
+            if changed_by_merge.contains(key) && planned_at != Some(&asked.sha) {
+                upstreams.push(THE_MERGE.to_owned());
+            }
+            (key.clone(), upstreams)
+        })
         .filter(|(_, upstreams)| !upstreams.is_empty())
         .collect();
     let mut plans: BTreeMap<StackKey, Row> = view.rows.iter().map(|(key, row)| (key.clone(), (*row).clone())).collect();

@@ -85,6 +85,10 @@ impl App {
         let id: RunId = self.new_run_id();
         let subject = Subject::Pull { repo_id: repo.id, number: 0 };
         self.decide(&subject, |next| {
+            // An apply may have begun while GitHub was asked.
+            if next.scene.locks.contains_key(key) {
+                return;
+            }
             let mut run =
                 plan_start::blank_run(next, id.clone(), head.clone(), Mode::Drift, Trigger::Schedule, "stackorder");
             run.waves = 1;
@@ -117,7 +121,12 @@ impl App {
             (true, None) => Some(self.github.create_issue(&github, &title, &body, DRIFT_LABEL).await?),
             (false, Some(issue)) => {
                 let text = format!("No drift any more, as checked at {}.", rfc3339(seen.checked_at));
-                self.github.create_comment(&github, issue.number, &text).await?;
+                // A try that got no further than the comment must not leave a second one.
+                let once = format!("drift_clean:{stack_id}:{}", seen.run_id);
+                let subject = Subject::Pull { repo_id: repo.id, number: 0 };
+                if self.decide(&subject, |next| next.effects.once.push(once.clone())).await?.is_some() {
+                    self.github.create_comment(&github, issue.number, &text).await?;
+                }
                 self.github.close_issue(&github, issue.number).await?;
                 None
             }
