@@ -63,10 +63,6 @@ impl<'w> GitHub<'w> {
         Link::to(sha.short(), format!("{}/{repo}/commit/{sha}", self.web_url))
     }
 
-    pub fn directory(self, repo: &RepoName, sha: &Sha, path: &str) -> String {
-        format!("{}/{repo}/tree/{sha}/{}", self.web_url, encoded(path))
-    }
-
     pub fn pull(self, repo: &RepoName, number: i64) -> Link {
         Link::to(format!("#{number}"), format!("{}/{repo}/pull/{number}", self.web_url))
     }

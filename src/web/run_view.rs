@@ -20,7 +20,6 @@ pub struct RunHead {
     /// First line of the commit message.
     pub message: String,
     pub badge: Badge,
-    pub mode: Mode,
     pub trigger: &'static str,
     pub repository: Link,
     pub commit: Link,
@@ -41,7 +40,6 @@ impl RunHead {
             title: title(run),
             message: run.commit_message.lines().next().unwrap_or("").to_owned(),
             badge: Badge::of_run(run),
-            mode: run.mode,
             trigger: trigger(run.trigger),
             repository: Link::to(name.as_str(), links::repository(name)),
             commit: github.commit(name, &run.sha),

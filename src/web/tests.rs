@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, to_bytes};
 use axum::http::{Method, Request, StatusCode, header};
-use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -95,7 +94,7 @@ impl World {
     async fn ask(&self, request: Request<Body>) -> (StatusCode, axum::http::HeaderMap, String) {
         let response = self.router(true).oneshot(request).await.unwrap();
         let (status, headers) = (response.status(), response.headers().clone());
-        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
         (status, headers, String::from_utf8(body.to_vec()).unwrap())
     }
 
@@ -526,7 +525,7 @@ async fn closed_pages_show_nothing_but_how_to_open_them() {
     for address in ["/", "/runs", "/nowhere", &format!("/runs/{}", apply.id), "/repos/acme/infra/graph"] {
         let response = world.router(false).oneshot(Request::get(address).body(Body::empty()).unwrap()).await.unwrap();
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE, "{address}");
-        let html = String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap();
+        let html = String::from_utf8(to_bytes(response.into_body(), usize::MAX).await.unwrap().to_vec()).unwrap();
         assert!(html.contains("STACKORDER_OPEN_PAGES=true") && !html.contains("acme"), "{html}");
     }
     let style = Request::get(super::assets::style()).body(Body::empty()).unwrap();
