@@ -225,6 +225,7 @@ async fn applying(world: &World) -> (Run, Run) {
             sent_at: Some(NOON),
             completed_at: None,
             conclusion: String::new(),
+            is_second_try: false,
         }],
         ..Changes::default()
     };
