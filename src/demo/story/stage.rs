@@ -15,7 +15,7 @@ use crate::demo::laptop::{Laptop, REPOSITORY};
 use crate::run::status::{Mode, RowStatus, RunStatus};
 
 /// No step waits longer for one thing; a healthy one takes seconds.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 /// How often a thing waited for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(40);
 
