@@ -99,6 +99,7 @@ impl World {
     }
 
     /// The page at an address, which must be there and within the rules of every page.
+    /// With `STACKORDER_TEST_PAGES=<directory>` it is also written there, to be looked at.
     async fn page(&self, address: &str) -> String {
         let (status, _, html) = self.ask(Request::get(address).body(Body::empty()).unwrap()).await;
         assert_eq!(status, StatusCode::OK, "{address}: {html}");
@@ -361,10 +362,7 @@ async fn hostile_names_are_only_ever_text() {
     let focus = format!("/repos/acme/infra/graph?focus=module:{}", super::links::encoded(EVIL));
     for address in ["/", "/runs", &page, &stack, "/repos/acme/infra", "/repos/acme/infra/graph", &focus] {
         let html = world.page(address).await;
-        assert!(
-            html.contains("alert(&#39;x&#39;)") || address == "/repos/acme/infra/graph?x",
-            "{address} shows the name"
-        );
+        assert!(html.contains("alert(&#39;x&#39;)"), "{address} shows the name");
     }
 }
 
