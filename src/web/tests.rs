@@ -269,7 +269,7 @@ async fn a_run_page_says_what_a_person_must_do_next_and_why_each_stack_is_there(
         "Apply of #42 by octocat applying, wave 1 of 2 Grow the cluster",
         "Waiting for a reviewer of production production (live/eks): review the deployment on GitHub",
         "octocat , through a comment",
-        "Applies the plans of (planned) Plan of #42",
+        "Applies the plans of Plan of #42 (planned)",
         "Wave 0 1 stack: 1 applied",
         "live/vpc applied 4 added, 0 changed, 1 destroyed, 0 replaced a module it uses changed, via modules/net production job",
         "Wave 1 now 1 stack: 1 applying",
