@@ -80,8 +80,8 @@ fn trigger(trigger: Trigger) -> &'static str {
 pub fn relations(scene: &Scene, run: &Run) -> Vec<Sentence> {
     let mut out = Vec::new();
     let mut say = |text: &str, other: &Run| {
-        let text = format!("{text} ({})", words::run_status(other.status));
-        out.push(Sentence::with(text, Link::to(title(other), links::run(&other.id))));
+        let name = format!("{} ({})", title(other), words::run_status(other.status));
+        out.push(Sentence::with(text, Link::to(name, links::run(&other.id))));
     };
     if let Some(apply) = run.for_run.as_ref().and_then(|id| scene.run(id)) {
         say("Planned again for", apply);

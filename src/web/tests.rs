@@ -99,6 +99,7 @@ impl World {
     }
 
     /// The page at an address, which must be there and within the rules of every page.
+    /// With `STACKORDER_TEST_PAGES=<directory>` it is also written there, to be looked at.
     async fn page(&self, address: &str) -> String {
         let (status, _, html) = self.ask(Request::get(address).body(Body::empty()).unwrap()).await;
         assert_eq!(status, StatusCode::OK, "{address}: {html}");
@@ -269,7 +270,7 @@ async fn a_run_page_says_what_a_person_must_do_next_and_why_each_stack_is_there(
         "Apply of #42 by octocat applying, wave 1 of 2 Grow the cluster",
         "Waiting for a reviewer of production production (live/eks): review the deployment on GitHub",
         "octocat , through a comment",
-        "Applies the plans of (planned) Plan of #42",
+        "Applies the plans of Plan of #42 (planned)",
         "Wave 0 1 stack: 1 applied",
         "live/vpc applied 4 added, 0 changed, 1 destroyed, 0 replaced a module it uses changed, via modules/net production job",
         "Wave 1 now 1 stack: 1 applying",
@@ -362,10 +363,7 @@ async fn hostile_names_are_only_ever_text() {
     let focus = format!("/repos/acme/infra/graph?focus=module:{}", super::links::encoded(EVIL));
     for address in ["/", "/runs", &page, &stack, "/repos/acme/infra", "/repos/acme/infra/graph", &focus] {
         let html = world.page(address).await;
-        assert!(
-            html.contains("alert(&#39;x&#39;)") || address == "/repos/acme/infra/graph?x",
-            "{address} shows the name"
-        );
+        assert!(html.contains("alert(&#39;x&#39;)"), "{address} shows the name");
     }
 }
 
