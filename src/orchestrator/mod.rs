@@ -40,6 +40,9 @@ mod unlock;
 pub mod workers;
 mod workflow_runs;
 
+#[cfg(test)]
+mod tests;
+
 /// Tries of one decision before it gives up: each lost race means that somebody else made progress.
 const COMMIT_TRIES_MAX: u32 = 20;
 

@@ -1,0 +1,372 @@
+//! The orchestrator over maps and a scripted GitHub.
+
+mod github;
+
+use std::sync::Arc;
+
+use rand::SeedableRng;
+
+use self::github::Scripted;
+use super::runner_calls::{CallError, Caller};
+use super::*;
+use crate::api::{CreateRunRequest, GraphUploadRequest, UnlockRequest};
+use crate::clock::HandClock;
+use crate::config::model::{ApplyMode, RepoConfig};
+use crate::github::api::{ArtifactFacts, JobFacts, WorkflowRunFacts};
+use crate::github::oidc::Claims;
+use crate::ids::{RepoName, Sha};
+use crate::run::model::{Dispatch, Run};
+use crate::run::report::Refused;
+use crate::run::scene::{Changes, Effects};
+use crate::run::status::{Mode, RunStatus, Trigger};
+use crate::run::tests::story::{graph, key, result, sha};
+use crate::store::{ApiKey, Installation, MemoryStore, RunFilter};
+
+const REPO: i64 = 7;
+
+struct World {
+    app: App,
+    github: Arc<Scripted>,
+    clock: Arc<HandClock>,
+}
+
+impl World {
+    async fn new() -> Self {
+        let (github, clock) = (Arc::new(Scripted::new()), Arc::new(HandClock::at(1_000_000)));
+        let store = Arc::new(MemoryStore::default());
+        let installation =
+            Installation { id: 1, account: "acme".into(), account_type: "Organization".into(), suspended: false };
+        store.save_installation(&installation).await.unwrap();
+        let repo = Repo {
+            id: REPO,
+            installation_id: 1,
+            full_name: RepoName::parse("acme/infra").unwrap(),
+            default_branch: "main".to_owned(),
+            private: true,
+            suspended: false,
+            config: None,
+            config_sha: String::new(),
+            default_graph: None,
+        };
+        store.save_repo(&repo).await.unwrap();
+        let addresses = Addresses { base_url: "https://so.test".into(), web_url: "https://github.test".into() };
+        let random = rand::rngs::StdRng::seed_from_u64(1);
+        let app = App::new(store, github.clone(), clock.clone(), addresses, random);
+        Self { app, github, clock }
+    }
+
+    async fn repo(&self) -> Repo {
+        self.app.store.repo(REPO).await.unwrap().unwrap()
+    }
+
+    /// A job of the pull request's plan workflow.
+    async fn plan_job(&self) -> Caller {
+        let claims = Claims {
+            repository: "acme/infra".to_owned(),
+            repository_id: REPO,
+            event_name: "pull_request".to_owned(),
+            git_ref: "refs/pull/1/merge".to_owned(),
+            run_id: 100,
+            run_attempt: 1,
+            environment: None,
+            actor: "ada".to_owned(),
+            job_workflow_ref: String::new(),
+            check_run_id: 0,
+            jti: String::new(),
+            iat_ms: 0,
+            exp_ms: 0,
+        };
+        Caller::Job { claims, repo: self.repo().await }
+    }
+
+    /// `vpc` and `eks`, both changed and planned at this head; answers whether the graph was known.
+    async fn plan(&self, head: Sha) -> (RunId, bool) {
+        self.clock.advance(1000);
+        self.github.script().pull.head_sha = head.clone();
+        let job = self.plan_job().await;
+        let request = CreateRunRequest {
+            repo: "acme/infra".to_owned(),
+            sha: head.to_string(),
+            pr_number: 1,
+            ..CreateRunRequest::default()
+        };
+        let (created, _) = self.app.create_run(&job, &request).await.unwrap();
+        let upload = GraphUploadRequest {
+            graph: crate::graph::model::Graph { tree_hash: "same".to_owned(), ..graph("vpc <- eks") },
+            changed_paths: vec!["vpc/main.tf".to_owned(), "eks/main.tf".to_owned()],
+            base_sha: String::new(),
+            config: None,
+            stacks: Vec::new(),
+            base: Default::default(),
+        };
+        let resolution = self.app.upload_graph(&job, &created.run_id, upload).await.unwrap();
+        for stack in ["vpc", "eks"] {
+            let planned = result(Mode::Plan, "+1", &format!("{stack}-{head}"));
+            self.github.script().artifacts.push(ArtifactFacts {
+                id: 1,
+                name: planned.plan_artifact.clone(),
+                expired: false,
+                expires_at: None,
+            });
+            self.app.report_result(&job, &created.run_id, &key(stack), &planned).await.unwrap();
+        }
+        (created.run_id, resolution.cached)
+    }
+
+    async fn runs(&self) -> Vec<Run> {
+        self.app.store.runs(&RunFilter { limit: 100, ..RunFilter::default() }).await.unwrap()
+    }
+
+    async fn dispatches(&self) -> Vec<Dispatch> {
+        self.app.store.open_dispatches().await.unwrap()
+    }
+
+    /// Plans dispatched by the server, because the base was changed.
+    async fn dispatched(&self) -> Dispatch {
+        self.plan(sha('a')).await;
+        self.github.script().files = vec!["vpc/main.tf".to_owned()];
+        self.app.base_changed(&self.repo().await, 1, "delivery").await.unwrap();
+        self.dispatches().await.remove(0)
+    }
+}
+
+fn api_key(scopes: &[&str], repos: &[&str]) -> ApiKey {
+    ApiKey {
+        id: "k".to_owned(),
+        name: "ci".to_owned(),
+        key_hash: String::new(),
+        prefix: String::new(),
+        created_by: String::new(),
+        created_at: 0,
+        expires_at: None,
+        repos: repos.iter().map(ToString::to_string).collect(),
+        scopes: scopes.iter().map(ToString::to_string).collect(),
+        last_used_at: None,
+        revoked_at: None,
+    }
+}
+
+fn manual() -> CreateRunRequest {
+    CreateRunRequest {
+        repo: "acme/infra".to_owned(),
+        sha: sha('a').to_string(),
+        mode: Some(Mode::Apply),
+        trigger: Some(Trigger::Manual),
+        stacks: vec!["vpc".to_owned()],
+        ..CreateRunRequest::default()
+    }
+}
+
+fn refused<T: std::fmt::Debug>(answer: std::result::Result<T, CallError>) -> Refused {
+    match answer {
+        Err(CallError::Refused(refused)) => refused,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+fn served(dispatch: &Dispatch) -> WorkflowRunFacts {
+    WorkflowRunFacts {
+        id: 900,
+        attempt: 1,
+        title: format!("stackorder plan {} wave 0", dispatch.run_id),
+        event: "workflow_dispatch".to_owned(),
+        path: workflow_runs::RUN_WORKFLOW.to_owned(),
+        head_branch: "main".to_owned(),
+        head_sha: sha('f').to_string(),
+        completed: false,
+        conclusion: String::new(),
+        created_at: 0,
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_only_reads_reports_nothing() {
+    let world = World::new().await;
+    world.plan(sha('a')).await;
+    let apply = Caller::Key(api_key(&["apply"], &[]));
+    let (started, _) = world.app.create_run(&apply, &manual()).await.unwrap();
+
+    let report = result(Mode::Apply, "+1", "b");
+    let reader = Caller::Key(api_key(&["read"], &[]));
+    let answer = world.app.report_result(&reader, &started.run_id, &key("vpc"), &report).await;
+    assert!(matches!(refused(answer), Refused::Forbidden(_)));
+    world.app.report_result(&apply, &started.run_id, &key("vpc"), &report).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_repository_that_a_key_does_not_name_does_not_exist_for_it() {
+    let world = World::new().await;
+    world.plan(sha('a')).await;
+    let elsewhere = api_key(&["apply", "unlock"], &["acme/apps"]);
+    let answer = world.app.create_run(&Caller::Key(elsewhere.clone()), &manual()).await;
+    assert!(matches!(refused(answer), Refused::NotFound(_)));
+    let request =
+        UnlockRequest { repo: "acme/infra".to_owned(), stack_key: "vpc".to_owned(), ..UnlockRequest::default() };
+    assert!(matches!(refused(world.app.unlock(&elsewhere, &request).await), Refused::NotFound(_)));
+
+    let reader = api_key(&["read"], &["acme/infra"]);
+    assert!(matches!(refused(world.app.unlock(&reader, &request).await), Refused::Forbidden(_)));
+}
+
+#[tokio::test]
+async fn case_013_the_graph_of_an_empty_commit_is_not_stored_again() {
+    let world = World::new().await;
+    assert!(!world.plan(sha('a')).await.1);
+    let (run, cached) = world.plan(sha('b')).await;
+
+    assert!(cached);
+    assert!(world.app.store.graph(REPO, &sha('b')).await.unwrap().is_none());
+    let scene = world.app.store.scene(&run).await.unwrap().unwrap();
+    assert_eq!((&scene.runs[&run].sha, scene.runs[&run].graph_sha.as_ref()), (&sha('b'), Some(&sha('a'))));
+    assert!(scene.graph_of(&scene.runs[&run]).is_some());
+}
+
+#[tokio::test]
+async fn case_154_a_changed_base_is_planned_again_once_for_each_delivery() {
+    let world = World::new().await;
+    let dispatch = world.dispatched().await;
+    let statuses = |runs: Vec<Run>| runs.into_iter().map(|run| (run.trigger, run.status)).collect::<Vec<_>>();
+    let once = [(Trigger::Rerequest, RunStatus::Planning), (Trigger::PullRequest, RunStatus::Superseded)];
+    world.clock.advance(1000);
+    assert_eq!(world.runs().await[0].id, dispatch.run_id);
+    let mut seen = statuses(world.runs().await);
+    seen.sort_by_key(|(trigger, _)| *trigger == Trigger::PullRequest);
+    assert_eq!(seen, once);
+
+    world.app.base_changed(&world.repo().await, 1, "delivery").await.unwrap();
+    assert_eq!(world.runs().await.len(), 2);
+    assert_eq!(world.dispatches().await, [dispatch]);
+}
+
+#[tokio::test]
+async fn only_the_default_branches_own_file_serves_a_dispatch() {
+    let world = World::new().await;
+    let dispatch = world.dispatched().await;
+    let facts = served(&dispatch);
+    let others = [
+        WorkflowRunFacts { event: "push".to_owned(), ..facts.clone() },
+        WorkflowRunFacts { path: ".github/workflows/mine.yml".to_owned(), ..facts.clone() },
+        WorkflowRunFacts { head_branch: "topic".to_owned(), ..facts.clone() },
+    ];
+    let repo = world.repo().await;
+    for other in others {
+        assert_eq!(world.app.bind_by_title(&repo, &other).await.unwrap(), None, "{other:?}");
+    }
+    assert_eq!(world.app.bind_by_title(&repo, &facts).await.unwrap().unwrap().id, dispatch.id);
+}
+
+#[tokio::test]
+async fn case_158_only_a_dispatch_none_of_whose_jobs_started_is_sent_again() {
+    for (started, dispatches) in [(Some(false), 1), (Some(true), 0), (None, 0)] {
+        let world = World::new().await;
+        let dispatch = world.dispatched().await;
+        world.github.script().jobs = started
+            .map(|started| JobFacts {
+                id: 1,
+                name: "plan vpc".to_owned(),
+                status: "completed".to_owned(),
+                started,
+                html_url: String::new(),
+            })
+            .into_iter()
+            .collect();
+        let facts = WorkflowRunFacts { completed: true, conclusion: "cancelled".to_owned(), ..served(&dispatch) };
+        world.app.close_dispatch(&world.repo().await, &dispatch, &facts).await.unwrap();
+        assert_eq!(world.dispatches().await.len(), dispatches, "{started:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_decision_that_somebody_else_took_is_not_taken_again() {
+    let world = World::new().await;
+    let effects = Effects { once: vec!["name".to_owned()], ..Effects::default() };
+    world.app.store.commit(Changes { repo_id: REPO, effects, ..Changes::default() }).await.unwrap();
+
+    let mut decisions = 0;
+    let subject = Subject::Pull { repo_id: REPO, number: 1 };
+    let decided = world.app.decide(&subject, |next| {
+        decisions += 1;
+        next.effects.once.push("name".to_owned());
+    });
+    assert_eq!(decided.await.unwrap(), None);
+    assert_eq!(decisions, 1);
+}
+
+#[tokio::test]
+async fn a_stack_file_of_the_default_branch_that_does_not_parse_refuses_the_apply() {
+    let world = World::new().await;
+    world.plan(sha('a')).await;
+    world.github.script().stack_file = Some("apply: [");
+    world.app.commented(&world.repo().await, 1, 5, "ada", "stackorder apply").await.unwrap();
+
+    let audit = world.app.store.audit(10, None).await.unwrap();
+    let reason = audit.iter().find_map(|(_, entry)| entry.details.get("reason")).unwrap().to_string();
+    assert!(reason.contains("`apply.allowed_teams` cannot be determined"), "{reason}");
+    assert!(world.runs().await.iter().all(|run| run.mode == Mode::Plan));
+}
+
+#[tokio::test]
+async fn a_merge_told_again_leaves_the_default_graph() {
+    let world = World::new().await;
+    world.plan(sha('a')).await;
+    {
+        let pull = &mut world.github.script().pull;
+        (pull.open, pull.merged, pull.merge_commit_sha) = (false, true, Some(sha('d')));
+    }
+    world.app.pull_request_closed(&world.repo().await, 1).await.unwrap();
+    assert_eq!(world.repo().await.default_graph, Some(sha('a')));
+
+    let effects = Effects { default_graph: Some(sha('e')), ..Effects::default() };
+    world.app.store.commit(Changes { repo_id: REPO, effects, ..Changes::default() }).await.unwrap();
+    world.app.pull_request_closed(&world.repo().await, 1).await.unwrap();
+    assert_eq!(world.repo().await.default_graph, Some(sha('e')));
+}
+
+#[tokio::test]
+async fn case_135_what_a_merge_changed_is_planned_again_at_the_merge_commit() {
+    let world = World::new().await;
+    let mut config = RepoConfig::default();
+    config.apply.mode = ApplyMode::OnMerge;
+    world.app.store.save_config(REPO, Some(&config), "").await.unwrap();
+    world.plan(sha('a')).await;
+    {
+        let mut script = world.github.script();
+        let tree = |blob: &str| vec![("vpc/main.tf".to_owned(), blob.to_owned())];
+        script.trees = [(sha('a'), tree("1")), (sha('d'), tree("2"))].into();
+        let pull = &mut script.pull;
+        (pull.open, pull.merged, pull.merge_commit_sha) = (false, true, Some(sha('d')));
+        pull.merged_by = Some("ada".to_owned());
+    }
+    world.app.pull_request_closed(&world.repo().await, 1).await.unwrap();
+
+    let runs = world.runs().await;
+    let apply = runs.iter().find(|run| run.mode == Mode::Apply).expect("the merge applies");
+    let scene = world.app.store.scene(&apply.id).await.unwrap().unwrap();
+    assert_eq!(scene.row(&apply.id, &key("vpc")).unwrap().behind, ["the merge"]);
+    let replan = scene.replan_of(&apply.id, 0).expect("vpc is planned again");
+    assert_eq!((&replan.sha, scene.rows(&replan.id).count()), (&sha('d'), 1));
+}
+
+#[tokio::test]
+async fn a_plan_workflow_is_run_again_once_for_a_comment() {
+    for (completed, reruns) in [(true, 1), (false, 0)] {
+        let world = World::new().await;
+        let facts = WorkflowRunFacts {
+            id: 55,
+            attempt: 1,
+            title: String::new(),
+            event: "pull_request".to_owned(),
+            path: String::new(),
+            head_branch: "topic".to_owned(),
+            head_sha: sha('a').to_string(),
+            completed,
+            conclusion: String::new(),
+            created_at: 0,
+        };
+        world.github.script().plan_runs = vec![facts];
+        for _ in 0..2 {
+            world.app.commented(&world.repo().await, 1, 5, "ada", "stackorder plan").await.unwrap();
+        }
+        assert_eq!(world.github.script().told.len(), reruns);
+    }
+}
