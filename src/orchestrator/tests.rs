@@ -76,7 +76,7 @@ impl World {
             iat_ms: 0,
             exp_ms: 0,
         };
-        Caller::Job { claims, repo: self.repo().await }
+        Caller::Job { claims, repo: Box::new(self.repo().await) }
     }
 
     /// `vpc` and `eks`, both changed and planned at this head; answers whether the graph was known.
