@@ -256,6 +256,55 @@ pub struct Row {
 }
 
 impl Row {
+    /// A row of wave 0 under `default` to which nothing has happened yet.
+    pub fn pending(run_id: RunId, stack_id: StackId, key: StackKey, mode: Mode, now: Millis) -> Self {
+        Self {
+            run_id,
+            stack_id,
+            key,
+            mode,
+            status: RowStatus::Pending,
+            wave: 0,
+            reasons: Vec::new(),
+            via: Vec::new(),
+            environment: "default".to_owned(),
+            workspace: String::new(),
+            tool: Tool::Terraform,
+            tool_version: String::new(),
+            plan_output: PlanOutput::Full,
+            summary: None,
+            has_changes: false,
+            exit_code: None,
+            job_url: String::new(),
+            plan_artifact: String::new(),
+            plan_run_id: 0,
+            plan_artifact_id: None,
+            plan_artifact_expires_at: None,
+            plan_digest: String::new(),
+            bundle_sha256: String::new(),
+            actions_digest: String::new(),
+            from_plan_run: None,
+            used_by_run: None,
+            applied_by_run: None,
+            carry_from: None,
+            claim: None,
+            job_token_hash: String::new(),
+            behind: Vec::new(),
+            skip_reason: None,
+            note: String::new(),
+            error_text: String::new(),
+            blocked_by: Vec::new(),
+            dispatch_id: None,
+            waiting_for_approval: false,
+            late_evidence: None,
+            has_plan_text: false,
+            truncated: false,
+            started_at: None,
+            finished_at: None,
+            updated_at: now,
+        }
+    }
+
     /// Moves to `status` and stamps the times of spec 21 §2.
     pub fn enter(&mut self, status: RowStatus, now: Millis) {
         if self.status == status {

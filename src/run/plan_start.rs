@@ -117,12 +117,8 @@ pub fn blank_run(next: &Next, id: RunId, sha: Sha, mode: Mode, trigger: Trigger,
 /// A row that nothing has happened to yet, of a stack that a resolution found.
 pub fn pending_row(run: &Run, affected: &AffectedStack, now: i64) -> Option<Row> {
     let key = StackKey::parse(&affected.key).ok()?;
+    let stack_id = StackId::of(run.repo_id, key.as_str());
     Some(Row {
-        run_id: run.id.clone(),
-        stack_id: StackId::of(run.repo_id, key.as_str()),
-        key,
-        mode: run.mode,
-        status: RowStatus::Pending,
         wave: affected.wave,
         reasons: affected.reasons.clone(),
         via: affected.via.clone(),
@@ -131,36 +127,7 @@ pub fn pending_row(run: &Run, affected: &AffectedStack, now: i64) -> Option<Row>
         tool: affected.tool.unwrap_or(Tool::Terraform),
         tool_version: affected.tool_version.clone(),
         plan_output: affected.plan_output.unwrap_or(PlanOutput::Full),
-        summary: None,
-        has_changes: false,
-        exit_code: None,
-        job_url: String::new(),
-        plan_artifact: String::new(),
-        plan_run_id: 0,
-        plan_artifact_id: None,
-        plan_artifact_expires_at: None,
-        plan_digest: String::new(),
-        bundle_sha256: String::new(),
-        actions_digest: String::new(),
-        from_plan_run: None,
-        used_by_run: None,
-        applied_by_run: None,
-        carry_from: None,
-        claim: None,
-        job_token_hash: String::new(),
-        behind: Vec::new(),
-        skip_reason: None,
-        note: String::new(),
-        error_text: String::new(),
-        blocked_by: Vec::new(),
-        dispatch_id: None,
-        waiting_for_approval: false,
-        late_evidence: None,
-        has_plan_text: false,
-        truncated: false,
-        started_at: None,
-        finished_at: None,
-        updated_at: now,
+        ..Row::pending(run.id.clone(), stack_id, key, run.mode, now)
     })
 }
 

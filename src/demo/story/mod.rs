@@ -1,7 +1,6 @@
 //! `stackorder demo --story`: plays the whole life of a change by itself and checks every promise (design §6).
 //!
-//! The story is also the end-to-end test. A step is one async function; it fails at the first broken promise, and a step that
-//! is not built yet is reported as `missing`, never as `ok`.
+//! The story is also the end-to-end test. A step is one async function, and it fails at the first broken promise.
 //!
 //! - `stage`: what the steps can do and see; `killer`: kills the server meanwhile; `outcome`: what was left behind.
 //! - `steps`: the first life, from installing to a locked pull request; `trouble`: failures, lost messages, drift.
@@ -42,15 +41,9 @@ struct Report {
 struct StepReport {
     name: &'static str,
     ok: bool,
-    #[serde(skip_serializing_if = "is_false")]
-    missing: bool,
     ms: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-}
-
-fn is_false(flag: &bool) -> bool {
-    !*flag
 }
 
 /// The steps in order, as the report names them.
@@ -112,31 +105,25 @@ impl Step {
         }
     }
 
-    async fn play(self, stage: &mut Stage) -> anyhow::Result<Played> {
+    async fn play(self, stage: &mut Stage) -> anyhow::Result<()> {
         match self {
-            Step::Install => steps::install(stage).await?,
-            Step::Bootstrap => steps::bootstrap(stage).await?,
-            Step::Documentation => steps::documentation(stage).await?,
-            Step::PlanModule => steps::plan_module(stage).await?,
-            Step::Refused => steps::refused(stage).await?,
-            Step::Apply => steps::apply(stage).await?,
-            Step::Environments => steps::environments(stage).await?,
-            Step::NoopAndMerge => steps::noop_and_merge(stage).await?,
-            Step::OutputChange => steps::output_change(stage).await?,
-            Step::Locked => steps::locked(stage).await?,
-            Step::Failure => trouble::failure(stage).await?,
-            Step::Killed => trouble::killed(stage).await?,
-            Step::LostWebhooks => trouble::lost_webhooks(stage).await?,
-            Step::ServerDown => trouble::server_down(stage).await?,
-            Step::Drift => trouble::drift(stage).await?,
+            Step::Install => steps::install(stage).await,
+            Step::Bootstrap => steps::bootstrap(stage).await,
+            Step::Documentation => steps::documentation(stage).await,
+            Step::PlanModule => steps::plan_module(stage).await,
+            Step::Refused => steps::refused(stage).await,
+            Step::Apply => steps::apply(stage).await,
+            Step::Environments => steps::environments(stage).await,
+            Step::NoopAndMerge => steps::noop_and_merge(stage).await,
+            Step::OutputChange => steps::output_change(stage).await,
+            Step::Locked => steps::locked(stage).await,
+            Step::Failure => trouble::failure(stage).await,
+            Step::Killed => trouble::killed(stage).await,
+            Step::LostWebhooks => trouble::lost_webhooks(stage).await,
+            Step::ServerDown => trouble::server_down(stage).await,
+            Step::Drift => trouble::drift(stage).await,
         }
-        Ok(Played::Ok)
     }
-}
-
-/// How a step went, when no promise broke.
-enum Played {
-    Ok,
 }
 
 /// Plays all steps; the error names the first broken promise.
@@ -162,13 +149,13 @@ pub async fn play(options: StoryOptions) -> anyhow::Result<()> {
         };
         let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let entry = match played {
-            Ok(Played::Ok) => {
+            Ok(()) => {
                 anstream::println!("    ok, {:.1} s", ms as f64 / 1000.0);
-                StepReport { name: step.name(), ok: true, missing: false, ms, error: None }
+                StepReport { name: step.name(), ok: true, ms, error: None }
             }
             Err(error) => {
                 anstream::println!("    BROKEN: {error:#}");
-                StepReport { name: step.name(), ok: false, missing: false, ms, error: Some(format!("{error:#}")) }
+                StepReport { name: step.name(), ok: false, ms, error: Some(format!("{error:#}")) }
             }
         };
         let broken = !entry.ok;
