@@ -259,12 +259,17 @@ pub trait Store: Send + Sync {
     // -- inbox ------------------------------------------------------------------------------------
     async fn store_delivery(&self, id: &str, event: &str, payload: &str, now: Millis) -> Result<Stored>;
     async fn claim_delivery(&self, worker: &str, now: Millis, lease_ms: Millis) -> Result<Option<Delivery>>;
+    /// Prolongs a claim while its work goes on. False when the caller does not hold it (any more): somebody else works on it,
+    /// or nobody has to.
+    async fn renew_delivery(&self, id: &str, worker: &str, now: Millis, lease_ms: Millis) -> Result<bool>;
     async fn finish_delivery(&self, id: &str, worker: &str, outcome: &Outcome, now: Millis) -> Result<()>;
 
     // -- outbox -----------------------------------------------------------------------------------
     /// A key that waits already takes the newest payload and the earlier time; a dead one lives again.
     async fn add_job(&self, job: &NewJob) -> Result<()>;
     async fn claim_job(&self, worker: &str, now: Millis, lease_ms: Millis) -> Result<Option<Job>>;
+    /// As [`Store::renew_delivery`].
+    async fn renew_job(&self, job: &Job, worker: &str, now: Millis, lease_ms: Millis) -> Result<bool>;
     /// `Done` or `Dead` of a keyed job that was asked for again meanwhile makes it due again at once. A caller whose lease went
     /// to somebody else changes nothing.
     async fn finish_job(&self, job: &Job, worker: &str, outcome: &Outcome, now: Millis) -> Result<()>;

@@ -91,6 +91,8 @@ contract! {
         a_dead_delivery_can_be_delivered_again
         deliveries_are_worked_off_oldest_first
         an_expired_lease_is_an_attempt
+        a_renewed_claim_lasts_longer_and_is_no_attempt
+        a_lost_claim_is_neither_renewed_nor_finished
         only_the_holder_finishes
         what_was_not_started_counts_no_attempt
         jobs_wait_for_their_time

@@ -264,6 +264,10 @@ impl Store for MemoryStore {
         Ok(self.state().queue.claim_delivery(worker, now, lease_ms))
     }
 
+    async fn renew_delivery(&self, id: &str, worker: &str, now: Millis, lease_ms: Millis) -> Result<bool> {
+        Ok(self.state().queue.renew_delivery(id, worker, now, lease_ms))
+    }
+
     async fn finish_delivery(&self, id: &str, worker: &str, outcome: &Outcome, now: Millis) -> Result<()> {
         self.state().queue.finish_delivery(id, worker, outcome, now);
         Ok(())
@@ -276,6 +280,10 @@ impl Store for MemoryStore {
 
     async fn claim_job(&self, worker: &str, now: Millis, lease_ms: Millis) -> Result<Option<Job>> {
         Ok(self.state().queue.claim_job(worker, now, lease_ms))
+    }
+
+    async fn renew_job(&self, job: &Job, worker: &str, now: Millis, lease_ms: Millis) -> Result<bool> {
+        Ok(self.state().queue.renew_job(job, worker, now, lease_ms))
     }
 
     async fn finish_job(&self, job: &Job, worker: &str, outcome: &Outcome, now: Millis) -> Result<()> {

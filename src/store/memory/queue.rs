@@ -63,6 +63,14 @@ impl Turn {
         self.claim = Some((clean(worker).into_owned(), until));
     }
 
+    fn renew(&mut self, worker: &str, until: Millis) -> bool {
+        let held = self.is_held_by(worker);
+        if held {
+            self.claim = Some((clean(worker).into_owned(), until));
+        }
+        held
+    }
+
     fn fail(&mut self, at: Millis, error: &str) {
         self.attempts += 1;
         self.due_at = at;
@@ -119,6 +127,11 @@ impl Queue {
         })
     }
 
+    pub(super) fn renew_delivery(&mut self, id: &str, worker: &str, now: Millis, lease_ms: Millis) -> bool {
+        let letter = self.deliveries.get_mut(&*clean(id));
+        letter.is_some_and(|letter| letter.turn.renew(worker, now.saturating_add(lease_ms)))
+    }
+
     pub(super) fn finish_delivery(&mut self, id: &str, worker: &str, outcome: &Outcome, now: Millis) {
         let Some(letter) = self.deliveries.get_mut(&*clean(id)) else { return };
         if !letter.turn.is_held_by(worker) {
@@ -167,6 +180,11 @@ impl Queue {
             attempts: task.turn.attempts,
             generation: task.generation,
         })
+    }
+
+    pub(super) fn renew_job(&mut self, job: &Job, worker: &str, now: Millis, lease_ms: Millis) -> bool {
+        let task = job.id.parse().ok().and_then(|id: i64| self.jobs.get_mut(&id));
+        task.is_some_and(|task| task.turn.renew(worker, now.saturating_add(lease_ms)))
     }
 
     pub(super) fn finish_job(&mut self, job: &Job, worker: &str, outcome: &Outcome, now: Millis) {

@@ -225,6 +225,10 @@ where
         self.next_delivery(worker, now, lease_ms).await
     }
 
+    async fn renew_delivery(&self, id: &str, worker: &str, now: Millis, lease_ms: Millis) -> Result<bool> {
+        self.prolong_delivery(id, worker, now, lease_ms).await
+    }
+
     async fn finish_delivery(&self, id: &str, worker: &str, outcome: &Outcome, now: Millis) -> Result<()> {
         self.end_delivery(id, worker, outcome, now).await
     }
@@ -235,6 +239,10 @@ where
 
     async fn claim_job(&self, worker: &str, now: Millis, lease_ms: Millis) -> Result<Option<Job>> {
         self.next_job(worker, now, lease_ms).await
+    }
+
+    async fn renew_job(&self, job: &Job, worker: &str, now: Millis, lease_ms: Millis) -> Result<bool> {
+        self.prolong_job(job, worker, now, lease_ms).await
     }
 
     async fn finish_job(&self, job: &Job, worker: &str, outcome: &Outcome, now: Millis) -> Result<()> {

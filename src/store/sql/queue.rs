@@ -53,6 +53,13 @@ where
         }))
     }
 
+    pub(super) async fn prolong_delivery(&self, id: &str, worker: &str, now: Millis, lease_ms: Millis) -> Result<bool> {
+        let mut renew = QueryBuilder::<DB>::new("update deliveries set claimed_until = ");
+        renew.push_bind(now.saturating_add(lease_ms));
+        renew.push(" where id = ").push_bind(text(id)).push(" and claimed_by = ").push_bind(text(worker));
+        Ok(DB::rows_affected(&renew.build().execute(&self.writer).await?) == 1)
+    }
+
     pub(super) async fn end_delivery(&self, id: &str, worker: &str, outcome: &Outcome, now: Millis) -> Result<()> {
         let mut end = QueryBuilder::<DB>::new("update deliveries set claimed_by = null, claimed_until = null");
         match outcome {
@@ -121,6 +128,13 @@ where
             generation: column::<DB, _>(&row, 6)?,
             id,
         }))
+    }
+
+    pub(super) async fn prolong_job(&self, job: &Job, worker: &str, now: Millis, lease_ms: Millis) -> Result<bool> {
+        let mut renew = QueryBuilder::<DB>::new("update jobs set claimed_until = ");
+        renew.push_bind(now.saturating_add(lease_ms));
+        push_holder(&mut renew, job, worker)?;
+        Ok(DB::rows_affected(&renew.build().execute(&self.writer).await?) == 1)
     }
 
     pub(super) async fn end_job(&self, job: &Job, worker: &str, outcome: &Outcome, now: Millis) -> Result<()> {

@@ -23,9 +23,11 @@ enum Call {
     Commit(Box<Commit>),
     Deliver(u8),
     ClaimDelivery(&'static str),
+    RenewDelivery(u8, &'static str),
     FinishDelivery(u8, &'static str, Outcome),
     ClaimJob(&'static str),
-    /// The job claimed this many claims ago.
+    /// The job claimed this many claims ago; so for the next.
+    RenewJob(u8, &'static str),
     FinishJob(u8, &'static str, Outcome),
     Lease(&'static str),
     ForgetRepo,
@@ -110,6 +112,8 @@ fn call() -> impl Strategy<Value = Call> {
         10 => commit().prop_map(|commit| Call::Commit(Box::new(commit))),
         2 => (0..3_u8).prop_map(Call::Deliver),
         2 => worker().prop_map(Call::ClaimDelivery),
+        1 => (0..3_u8, worker()).prop_map(|(id, worker)| Call::RenewDelivery(id, worker)),
+        1 => (0..2_u8, worker()).prop_map(|(ago, worker)| Call::RenewJob(ago, worker)),
         2 => (0..3_u8, worker(), outcome()).prop_map(|(id, worker, outcome)| Call::FinishDelivery(id, worker, outcome)),
         4 => worker().prop_map(Call::ClaimJob),
         4 => (0..2_u8, worker(), outcome()).prop_map(|(ago, worker, outcome)| Call::FinishJob(ago, worker, outcome)),
@@ -140,6 +144,7 @@ impl Caller {
             }
             Call::Deliver(id) => told(store.store_delivery(&format!("d{id}"), "push", "{}", now).await),
             Call::ClaimDelivery(worker) => told(store.claim_delivery(worker, now, LEASE).await),
+            Call::RenewDelivery(id, worker) => told(store.renew_delivery(&format!("d{id}"), worker, now, LEASE).await),
             Call::FinishDelivery(id, worker, outcome) => {
                 told(store.finish_delivery(&format!("d{id}"), worker, outcome, now).await)
             }
@@ -149,6 +154,10 @@ impl Caller {
                 // Numbers of jobs may have gaps after a failed commit; only their order counts.
                 told(Ok(claimed.map(|job| Job { id: String::new(), ..job })))
             }
+            Call::RenewJob(ago, worker) => match self.claimed.iter().rev().nth(usize::from(*ago)) {
+                Some(job) => told(store.renew_job(job, worker, now, LEASE).await),
+                None => String::new(),
+            },
             Call::FinishJob(ago, worker, outcome) => match self.claimed.iter().rev().nth(usize::from(*ago)) {
                 Some(job) => told(store.finish_job(job, worker, outcome, now).await),
                 None => String::new(),

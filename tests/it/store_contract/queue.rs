@@ -94,6 +94,50 @@ pub async fn an_expired_lease_is_an_attempt(store: AStore) {
     assert_eq!((late.attempts, late_job.attempts), (1, 1));
 }
 
+pub async fn a_renewed_claim_lasts_longer_and_is_no_attempt(store: AStore) {
+    deliver(&store, "d1", 0).await;
+    store.add_job(&job("j", 0)).await.unwrap();
+    take(&store, 0).await.unwrap();
+    let claimed = claim(&store, 0).await.unwrap();
+
+    let half = LEASE / 2;
+    assert!(store.renew_delivery("d1", "w", half, LEASE).await.unwrap());
+    assert!(store.renew_job(&claimed, "w", half, LEASE).await.unwrap());
+
+    assert_eq!(store.next_due().await.unwrap(), Some(half + LEASE));
+    let end = half + LEASE - 1;
+    assert!(take(&store, end).await.is_none() && claim(&store, end).await.is_none(), "still held");
+    // Late, but nobody has taken it.
+    assert!(store.renew_delivery("d1", "w", end + 5, LEASE).await.unwrap());
+    assert!(store.renew_job(&claimed, "w", end + 5, LEASE).await.unwrap());
+    store.finish_delivery("d1", "w", &retry(end), end).await.unwrap();
+    finish(&store, &claimed, retry(end), end).await;
+    assert_eq!(take(&store, end).await.unwrap().attempts, 1, "the one that failed");
+    assert_eq!(claim(&store, end).await.unwrap().attempts, 1);
+}
+
+pub async fn a_lost_claim_is_neither_renewed_nor_finished(store: AStore) {
+    deliver(&store, "d1", 0).await;
+    store.add_job(&job("j", 0)).await.unwrap();
+    take(&store, 0).await.unwrap();
+    let lost = claim(&store, 0).await.unwrap();
+    store.claim_delivery("v", LEASE, LEASE).await.unwrap().unwrap();
+    let job = store.claim_job("v", LEASE, LEASE).await.unwrap().unwrap();
+
+    assert!(!store.renew_delivery("d1", "w", LEASE, 10 * LEASE).await.unwrap());
+    assert!(!store.renew_job(&lost, "w", LEASE, 10 * LEASE).await.unwrap());
+    store.finish_delivery("d1", "w", &Outcome::Done, LEASE).await.unwrap();
+    finish(&store, &lost, Outcome::Done, LEASE).await;
+    assert_eq!(store.next_due().await.unwrap(), Some(2 * LEASE), "the new holder's, to the moment");
+
+    store.finish_delivery("d1", "v", &Outcome::Done, LEASE).await.unwrap();
+    store.finish_job(&job, "v", &Outcome::Done, LEASE).await.unwrap();
+    assert!(!store.renew_delivery("d1", "v", LEASE, LEASE).await.unwrap(), "nothing is left to hold");
+    assert!(!store.renew_job(&job, "v", LEASE, LEASE).await.unwrap());
+    assert!(!store.renew_delivery("none", "v", LEASE, LEASE).await.unwrap());
+    assert_eq!(store.next_due().await.unwrap(), None);
+}
+
 pub async fn only_the_holder_finishes(store: AStore) {
     deliver(&store, "d1", 0).await;
     store.add_job(&keyed("k", "j", 0)).await.unwrap();
