@@ -28,6 +28,10 @@ pub fn refusals(scene: &GateScene) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     if scene.view.graph_sha().is_none() {
         refusals.push(refusal(3, NAME, "the plans of this commit have no graph"));
+    } else if scene.view.rows.is_empty() {
+        // A cycle: no stack is left that could say so itself.
+        let fault = if scene.view.is_failed_whole() { Fault::NotSuccessful } else { Fault::NotFinished };
+        refusals.push(refusal(3, NAME, reason_of(scene, &fault, &[])));
     }
     if scene.request.plans_changed {
         refusals.push(refusal(3, NAME, "the plans changed after they were reviewed"));

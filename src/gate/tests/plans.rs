@@ -137,6 +137,18 @@ fn plans_without_a_graph_or_changed_after_review_are_refused() {
     );
 }
 
+#[test]
+fn a_head_whose_stacks_form_a_cycle_is_refused_although_no_stack_is_left_to_select() {
+    let mut story = Story::of("vpc <- eks");
+    let id = story.registered('a');
+    let mut resolution = story.resolution("vpc, eks");
+    resolution.cycles = vec![vec!["vpc".to_owned(), "eks".to_owned(), "vpc".to_owned()]];
+    story.step(|next| crate::run::plan_start::record_resolution(next, &id, &resolution, sha('a')));
+
+    let refused = "**Layer 3, plans for the head commit**: planning did not succeed; repair it and plan again";
+    assert_eq!(Asked::of(story).bullets(), [refused]);
+}
+
 // -- layer 4 --------------------------------------------------------------------------------------
 
 #[test]
