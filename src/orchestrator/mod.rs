@@ -85,7 +85,7 @@ pub struct App {
     /// Rung after a commit that left work for the workers.
     pub wake: Notify,
     random: Mutex<rand::rngs::StdRng>,
-    /// Requests for one subject queue here first: it saves the retries of a wide wave. Compare-and-set stays the truth.
+    /// Requests for one subject, and senders of one dispatch, queue here first: it saves the retries of a wide wave. Compare-and-set stays the truth.
     turns: Mutex<BTreeMap<String, Arc<AsyncMutex<()>>>>,
 }
 
@@ -130,7 +130,11 @@ impl App {
     where
         T: Send,
     {
-        let _turn = self.turn(subject).await;
+        let key = match subject {
+            Subject::Run(id) => id.to_string(),
+            Subject::Pull { repo_id, number } => format!("{repo_id}#{number}"),
+        };
+        let _turn = self.turn(key).await;
         let mut tries = 0;
         loop {
             let scene = match subject {
@@ -169,11 +173,7 @@ impl App {
         Ok(false)
     }
 
-    async fn turn(&self, subject: &Subject) -> OwnedMutexGuard<()> {
-        let key = match subject {
-            Subject::Run(id) => id.to_string(),
-            Subject::Pull { repo_id, number } => format!("{repo_id}#{number}"),
-        };
+    async fn turn(&self, key: String) -> OwnedMutexGuard<()> {
         let turn = {
             let mut turns = self.turns.lock().expect("no holder panics");
             // Nobody waits for these any more.

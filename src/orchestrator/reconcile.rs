@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
+use super::dispatches::LOST_MS;
 use super::{App, Error, Result, Subject, repo_ref};
 use crate::clock::{MINUTE_MS, Millis, SECOND_MS};
 use crate::github::api::{GitHubError, PullRequest, WorkflowRunFacts};
@@ -21,8 +22,6 @@ use crate::store::RunFilter;
 
 /// A dispatch younger than this may still be on its way.
 const GRACE_MS: Millis = 60 * SECOND_MS;
-/// Unsent or unbound for this long, a dispatch is lost.
-const LOST_MS: Millis = 30 * MINUTE_MS;
 /// An apply that neither runs nor waits for this long was cut off by a crash.
 const STALLED_MS: Millis = 2 * MINUTE_MS;
 /// Open runs read at one time.
@@ -69,8 +68,8 @@ impl App {
             let age = now - dispatch.dispatched_at;
             match (dispatch.sent_at, dispatch.workflow_run_id) {
                 (None, _) if age < GRACE_MS => {}
-                (None, _) if age < LOST_MS => self.resend(dispatch).await?,
-                (None, _) => self.give_up(dispatch, "timed_out", "GitHub took no dispatch for 30 minutes").await?,
+                // Whoever sends it says when it is too late, so that nothing is sent that was given up.
+                (None, _) => self.resend(dispatch).await?,
                 (Some(_), Some(_)) => bound.push(dispatch),
                 (Some(_), None) if age < GRACE_MS => {}
                 (Some(_), None) => unbound.push(dispatch),
@@ -95,11 +94,7 @@ impl App {
 
     async fn give_up(&self, dispatch: &Dispatch, conclusion: &str, warning: &str) -> Result<()> {
         let Some(subject) = self.subject_of(&dispatch.run_id).await? else { return Ok(()) };
-        self.decide(&subject, |next| {
-            next.run_mut(&dispatch.run_id).warn(warning);
-            progress::complete_dispatch(next, &dispatch.id, conclusion);
-        })
-        .await?;
+        self.decide(&subject, |next| progress::give_up(next, dispatch, conclusion, warning)).await?;
         Ok(())
     }
 
@@ -121,14 +116,15 @@ impl App {
         for dispatch in unbound {
             let still =
                 self.store.scene(&dispatch.run_id).await?.and_then(|scene| scene.dispatches.get(&dispatch.id).cloned());
-            let lost = still.is_some_and(|found| found.workflow_run_id.is_none() && found.completed_at.is_none());
+            let unbound = |found: &Dispatch| found.workflow_run_id.is_none() && found.completed_at.is_none();
+            let Some(still) = still.filter(unbound) else { continue };
             let waits = undecided.contains(&(dispatch.run_id.to_string(), dispatch.wave));
-            if lost && !waits && now - dispatch.dispatched_at >= LOST_MS {
+            if !waits && now - dispatch.dispatched_at >= LOST_MS {
                 let warning = format!(
                     "workflow run not found: .github/workflows/stackorder-run.yml, with its run-name line, must be on {}",
                     repo.default_branch
                 );
-                self.give_up(dispatch, "timed_out", &warning).await?;
+                self.give_up(&still, "timed_out", &warning).await?;
             }
         }
         Ok(())
@@ -153,6 +149,8 @@ impl App {
             match facts {
                 Ok(facts) if facts.completed => self.close_dispatch(repo, dispatch, &facts).await?,
                 Ok(_) => self.look_for_waiting_jobs(repo, dispatch, id).await?,
+                // GitHub names a workflow run before every one of its answers shows it.
+                Err(GitHubError::NotFound { .. }) if self.now() - dispatch.sent_at.unwrap_or_default() < GRACE_MS => {}
                 Err(GitHubError::NotFound { .. }) => {
                     self.give_up(dispatch, "not_found", "the workflow run of a dispatch is gone").await?;
                 }
@@ -198,18 +196,17 @@ impl App {
         }
         let facts = match self.github.workflow_run(&repo_ref(repo), run.workflow_run_id).await {
             Ok(facts) => facts,
-            Err(GitHubError::NotFound { .. }) => return self.end_plan(run).await,
+            Err(GitHubError::NotFound { .. }) => return self.end_plan(run, run.workflow_run_attempt).await,
             Err(error) => return Err(error.into()),
         };
-        if facts.completed && facts.attempt == run.workflow_run_attempt {
-            return self.end_plan(run).await;
-        }
-        Ok(())
+        if facts.completed { self.end_plan(run, facts.attempt).await } else { Ok(()) }
     }
 
-    async fn end_plan(&self, run: &Run) -> Result<()> {
+    async fn end_plan(&self, run: &Run, attempt: u32) -> Result<()> {
         if let Some(subject) = self.subject_of(&run.id).await? {
-            self.decide(&subject, |next| progress::plan_workflow_ended(next, &run.id)).await?;
+            let workflow_run_id = run.workflow_run_id;
+            self.decide(&subject, |next| progress::plan_workflow_ended(next, &run.id, workflow_run_id, attempt))
+                .await?;
         }
         Ok(())
     }
@@ -315,6 +312,9 @@ fn revive_or_abandon(next: &mut Next, id: &RunId, pull: &PullRequest) {
         return settle::settle(next, id);
     }
     if comment_apply && pull.head_sha != run.sha {
+        if supersede::is_claimed(next, id) {
+            return supersede::abandon(next, id, "the pull request moved on");
+        }
         return supersede::apply(next, id, pull.head_sha.as_str());
     }
     if comment_apply && !pull.open {

@@ -56,9 +56,10 @@ impl App {
         let filter =
             RunFilter { repo_id: Some(repo.id), workflow_run_id: Some(facts.id), limit: 10, ..RunFilter::default() };
         for run in self.store.runs(&filter).await? {
-            if run.workflow_run_attempt == facts.attempt && run.mode == Mode::Plan {
+            if run.mode == Mode::Plan {
                 let Some(subject) = self.subject_in(repo, &run.id).await? else { continue };
-                self.decide(&subject, |next| progress::plan_workflow_ended(next, &run.id)).await?;
+                self.decide(&subject, |next| progress::plan_workflow_ended(next, &run.id, facts.id, facts.attempt))
+                    .await?;
             }
         }
         Ok(())

@@ -147,9 +147,21 @@ pub fn complete_dispatch(next: &mut Next, dispatch: &DispatchId, conclusion: &st
     settle(next, &id);
 }
 
-/// The plan workflow run of a pull request ended: its rows without a result are unknown (case 150).
-pub fn plan_workflow_ended(next: &mut Next, id: &RunId) {
-    if next.scene.runs[id].status.is_terminal() {
+/// Gives a dispatch up, with a warning on its run, unless it has moved since it was looked at.
+pub fn give_up(next: &mut Next, seen: &Dispatch, conclusion: &str, warning: &str) {
+    if next.scene.dispatches.get(&seen.id) != Some(seen) {
+        return;
+    }
+    next.run_mut(&seen.run_id).warn(warning);
+    complete_dispatch(next, &seen.id, conclusion);
+}
+
+/// This attempt of the plan workflow run of a pull request ended: rows without a result are unknown (case 150), unless a
+/// later attempt, or another workflow run, has registered the run meanwhile. Earlier attempts ended before it.
+pub fn plan_workflow_ended(next: &mut Next, id: &RunId, workflow_run_id: i64, attempt: u32) {
+    let run = &next.scene.runs[id];
+    let goes_on = run.workflow_run_id != workflow_run_id || run.workflow_run_attempt > attempt;
+    if goes_on || run.status.is_terminal() {
         return;
     }
     vanish(next, id, |row| row.dispatch_id.is_none());
@@ -190,7 +202,8 @@ fn vanish(next: &mut Next, id: &RunId, which: impl Fn(&super::model::Row) -> boo
 pub fn reject_dispatch(next: &mut Next, dispatch: &DispatchId, status: u16, reason: &str) {
     let now = next.now;
     let Some(found) = next.scene.dispatches.get_mut(dispatch) else { return };
-    if found.completed_at.is_some() {
+    // One that GitHub took at an earlier try runs, whatever it says to a later one.
+    if found.completed_at.is_some() || found.sent_at.is_some() {
         return;
     }
     found.completed_at = Some(now);

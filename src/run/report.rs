@@ -160,7 +160,7 @@ fn record(next: &mut Next, id: &RunId, key: &StackKey, reporter: &Reporter, resu
     if result.duration_ms > 0 {
         row.started_at.get_or_insert(now.saturating_sub(result.duration_ms));
     }
-    if !result.job_url.is_empty() {
+    if !result.job_url.is_empty() && !is_job_of(&row.job_url, &result.job_url) {
         row.job_url.clone_from(&result.job_url);
     }
     row.error_text.clone_from(&result.error_text);
@@ -198,6 +198,11 @@ fn record(next: &mut Next, id: &RunId, key: &StackKey, reporter: &Reporter, resu
     if run.mode == Mode::Drift && status == RowStatus::Planned {
         observe_drift(next, id, key);
     }
+}
+
+/// A job knows its workflow run; GitHub's events know the job itself, `<workflow run>/job/<id>`, which leads closer.
+fn is_job_of(known: &str, workflow_run: &str) -> bool {
+    known.strip_prefix(workflow_run.trim_end_matches('/')).is_some_and(|rest| rest.starts_with("/job/"))
 }
 
 /// Puts dependents behind: an apply that changed something, or may have (spec 30 §6.2a "Changed at").

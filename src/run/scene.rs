@@ -273,6 +273,10 @@ impl Changes {
             }
         }
         changes.locks_taken.sort_by(|a, b| a.stack_id.cmp(&b.stack_id));
+        // An apply rests on the plans it was let through with: a new head, a verdict or a claim that touches one of them at
+        // the same moment, in another process, is decided before it or after it.
+        let applies = after.runs.values().filter(|run| run.mode == Mode::Apply && !before.runs.contains_key(&run.id));
+        touched.extend(applies.flat_map(|run| after.rows(&run.id)).filter_map(|row| row.from_plan_run.clone()));
         for (key, at) in &after.changed_at {
             if before.changed_at.get(key) != Some(at) {
                 changes.changed_at.push((before.repo.id, key.clone(), *at));

@@ -1,6 +1,7 @@
 //! Layers 3 and 4: the plans of the head commit and the verdicts on them.
 
 use super::*;
+use crate::run::tests::story::PLAN_WORKFLOW;
 
 const NO_PLAN: &str = "no usable plan with an artifact for head commit aaaaaaa";
 
@@ -86,7 +87,7 @@ fn a_newest_run_that_failed_as_a_whole_lets_no_earlier_plan_through() {
     story.resolved('a', "vpc");
     story.plans("vpc +1");
     let id = story.registered('a');
-    story.step(|next| crate::run::progress::plan_workflow_ended(next, &id));
+    story.step(|next| crate::run::progress::plan_workflow_ended(next, &id, PLAN_WORKFLOW, 2));
 
     assert_eq!(
         Asked::of(story).bullets(),

@@ -1,6 +1,7 @@
 //! Applies, waves, claims and reports (spec 30 §6, §8).
 
 use super::story::{Story, key, sha};
+use crate::ids::RunId;
 use crate::run::binding::bind_job;
 use crate::run::close;
 use crate::run::progress;
@@ -470,6 +471,50 @@ fn a_rejected_dispatch_fails_only_its_own_stacks() {
 
     story.jobs("svpc +1");
     assert_eq!(story.run().status, RunStatus::Failed);
+}
+
+#[test]
+fn a_dispatch_that_github_took_once_is_not_rejected_by_its_second_try() {
+    let mut story = all_new();
+    let id = story.apply("vpc");
+    story.claim("vpc").unwrap();
+    let dispatch = story.dispatch_of(&id, "vpc");
+
+    story.step(|next| progress::reject_dispatch(next, &dispatch, 422, "no"));
+
+    assert!(story.changes.is_empty());
+    story.reports("vpc", "+1").unwrap();
+    assert_eq!(story.row("vpc").status, RowStatus::Applied);
+}
+
+#[test]
+fn a_dispatch_is_given_up_only_as_it_was_seen() {
+    let mut story = all_new();
+    let id = story.apply("vpc");
+    let seen = story.scene.dispatches[&story.dispatch_of(&id, "vpc")].clone();
+    story.claim("vpc").unwrap();
+
+    story.step(|next| progress::give_up(next, &seen, "timed_out", "workflow run not found"));
+    assert_eq!(story.applied(), "applying: apps skipped, eks skipped, svpc skipped, vpc applying");
+
+    let seen = story.scene.dispatches[&seen.id].clone();
+    story.step(|next| progress::give_up(next, &seen, "not_found", "the workflow run of a dispatch is gone"));
+    assert_eq!(story.row("vpc").status, RowStatus::Unknown);
+    assert_eq!(story.run().warnings, ["the workflow run of a dispatch is gone"]);
+}
+
+#[test]
+fn starting_an_apply_compares_the_plans_it_rests_on() {
+    let mut story = Story::of("vpc, svpc");
+    let first = story.resolved('a', "vpc, svpc");
+    story.plans("vpc +1, svpc +1");
+    let second = story.plan_again('a', "svpc");
+    story.plans("svpc +1");
+
+    story.apply("");
+
+    let compared: Vec<&RunId> = story.changes.runs.iter().map(|(run, _)| &run.id).collect();
+    assert_eq!(compared, [&first, &second]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Registering, planning, reporting, and the plan view (spec 30 §3.5, §4, §9).
 
 use super::story::{PLAN_WORKFLOW, Story, key, result, sha};
-use crate::api::CheckVerdict;
+use crate::api::{CheckVerdict, StackResult};
 use crate::ids::StackKey;
 use crate::run::progress;
 use crate::run::report::{self, Refused, Reporter};
@@ -204,6 +204,26 @@ fn case_035_the_progress_of_a_job_that_is_no_stack_is_ignored() {
 }
 
 #[test]
+fn the_address_of_the_job_outlives_a_report_that_knows_only_its_workflow_run() {
+    let mut story = Story::of("vpc");
+    let id = story.resolved('a', "vpc");
+    let run = "https://github.test/acme/infra/actions/runs/100";
+    let job = format!("{run}/job/7");
+    story.step(|next| progress::on_job(next, &id, None, "plan vpc", "in_progress", &job));
+
+    let report = |text: &str, url: &str| StackResult { job_url: url.to_owned(), ..result(Mode::Plan, text, "b") };
+    story.step(|next| report::on_result(next, &id, &key("vpc"), &OWN_JOB, &report("+1", run))).unwrap();
+    assert_eq!(story.scene.rows[&id]["vpc"].job_url, job);
+
+    let other = format!("{run}1");
+    let mut second = Story::of("vpc");
+    let id = second.resolved('a', "vpc");
+    second.step(|next| progress::on_job(next, &id, None, "plan vpc", "in_progress", &job));
+    second.step(|next| report::on_result(next, &id, &key("vpc"), &OWN_JOB, &report("+1", &other))).unwrap();
+    assert_eq!(second.scene.rows[&id]["vpc"].job_url, other, "a job of another workflow run is not closer");
+}
+
+#[test]
 fn a_jobs_name_ends_in_its_stack_and_may_be_cut_short() {
     let keys: Vec<StackKey> = ["stacks/prod/vpc", "stacks/prod/eks", "kyc:blue"].map(key).to_vec();
     for (name, stack) in [
@@ -225,7 +245,7 @@ fn case_150_a_plan_workflow_that_ended_in_silence_leaves_unknown_rows() {
     let id = story.resolved('a', "vpc, eks");
     story.plans("vpc +1");
 
-    story.step(|next| progress::plan_workflow_ended(next, &id));
+    story.step(|next| progress::plan_workflow_ended(next, &id, PLAN_WORKFLOW, 1));
     assert_eq!(story.view_rows('a'), "eks unknown, vpc planned");
     assert_eq!(story.scene.runs[&id].status, RunStatus::Failed);
 
@@ -235,11 +255,26 @@ fn case_150_a_plan_workflow_that_ended_in_silence_leaves_unknown_rows() {
 }
 
 #[test]
+fn the_end_of_an_attempt_says_nothing_about_a_later_one_and_all_about_earlier_ones() {
+    let mut story = Story::of("vpc");
+    let id = story.resolved('a', "vpc");
+    story.registered_by('a', id.clone(), 2);
+
+    story.step(|next| progress::plan_workflow_ended(next, &id, PLAN_WORKFLOW, 1));
+    story.step(|next| progress::plan_workflow_ended(next, &id, PLAN_WORKFLOW + 1, 2));
+    assert_eq!(story.scene.runs[&id].status, RunStatus::Planning, "the second attempt plans");
+
+    // "Re-run failed jobs" makes an attempt that does not register.
+    story.step(|next| progress::plan_workflow_ended(next, &id, PLAN_WORKFLOW, 3));
+    assert_eq!(story.view_rows('a'), "vpc unknown");
+}
+
+#[test]
 fn a_plan_workflow_that_ended_before_its_upload_fails_the_run() {
     let mut story = Story::of("vpc");
     let id = story.registered('a');
 
-    story.step(|next| progress::plan_workflow_ended(next, &id));
+    story.step(|next| progress::plan_workflow_ended(next, &id, PLAN_WORKFLOW, 1));
 
     assert_eq!(story.scene.runs[&id].status, RunStatus::Failed);
     assert_eq!(story.view('a').status(), Some(RunStatus::Failed));
