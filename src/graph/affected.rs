@@ -8,6 +8,7 @@ use super::model::{EdgeType, Graph, NodeKind, Warning};
 use super::ordering::Ordering;
 use super::paths::touched;
 use super::resolution::{BaseFacts, Reason};
+use super::resolve::ResolveRequest;
 use crate::config::model::RepoConfig;
 
 /// The answer for every local stack, by its number.
@@ -57,15 +58,10 @@ impl Affected {
     }
 }
 
-/// Works out the affected set of changed paths and base facts.
-pub(crate) fn affected(
-    graph: &Graph,
-    ordering: &Ordering,
-    config: &RepoConfig,
-    changed_paths: &[String],
-    base: &BaseFacts,
-) -> Affected {
-    let mut touched = touched(graph, ordering, config, changed_paths);
+/// Works out the affected set of changed paths, base facts and what the pull request has applied.
+pub(crate) fn affected(graph: &Graph, ordering: &Ordering, config: &RepoConfig, request: &ResolveRequest) -> Affected {
+    let base = &request.base;
+    let mut touched = touched(graph, ordering, config, &request.changed_paths);
     let mut answer =
         Affected { stacks: vec![Why::default(); ordering.len()], warnings: std::mem::take(&mut touched.warnings) };
     for stack in touched.changed {
@@ -80,11 +76,36 @@ pub(crate) fn affected(
         }
     }
     through_modules(graph, ordering, &touched.modules, &mut answer.stacks);
+    applied(ordering, &request.applied, &mut answer);
     if config.propagate.dependents {
         from_removed(graph, ordering, base, &mut answer.stacks);
         to_dependents(ordering, &mut answer.stacks);
     }
     answer
+}
+
+/// Stacks that the pull request has applied something of: what is deployed changed, even if no path differs any more.
+fn applied(ordering: &Ordering, keys: &[String], answer: &mut Affected) {
+    for key in keys {
+        match ordering.index(key).filter(|stack| ordering.is_schedulable(*stack)) {
+            Some(stack) if answer.stacks[stack].is_affected() => {}
+            Some(stack) => {
+                answer.stacks[stack].reasons.insert(Reason::Changed);
+                let message = format!(
+                    "stack {key:?} is planned although this head leaves it as its base has it: \
+                     an apply of this pull request touched it"
+                );
+                answer.warnings.push(Warning::new("applied_before", message).of_stack(key));
+            }
+            None => {
+                let message = format!(
+                    "stack {key:?} was touched by an apply of this pull request and this head does not have it: \
+                     what was made of it stays; bring the stack back to plan it"
+                );
+                answer.warnings.push(Warning::new("applied_and_gone", message).of_stack(key));
+            }
+        }
+    }
 }
 
 /// Step 3: stacks that reach a changed local module, and the modules in between.

@@ -23,6 +23,9 @@ pub struct ResolveRequest {
     pub base: BaseFacts,
     /// Restricts what is scheduled; empty or blank entries restrict nothing.
     pub requested: Vec<String>,
+    /// Stacks that an apply of the same pull request touched and still locks, by key: affected whatever the paths say, so
+    /// that what it left behind is planned and can be put back.
+    pub applied: Vec<String>,
     /// By stack key.
     pub locks: BTreeMap<String, LockInfo>,
     /// The commit that matrix entries check out.
@@ -35,7 +38,7 @@ pub struct ResolveRequest {
 /// (refuse such graphs before with [`super::validate`]). With cycles the answer schedules nothing.
 pub fn resolve(graph: &Graph, config: &RepoConfig, request: &ResolveRequest) -> Resolution {
     let ordering = ordering(graph);
-    let affected = affected(graph, &ordering, config, &request.changed_paths, &request.base);
+    let affected = affected(graph, &ordering, config, request);
     schedule(graph, &ordering, config, request, affected)
 }
 

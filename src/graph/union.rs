@@ -45,7 +45,9 @@ pub fn resolve_union(input: UnionInput<'_>, request: &ResolveRequest) -> Union {
     let missing = input.base_graph.map(|base| missing_stacks(input.graph, base)).unwrap_or_default();
     let wide = with_stacks(input.graph, input.base_graph, &missing);
     let wide_order = ordering(&wide);
-    let under_base = affected(&wide, &wide_order, input.base, &request.changed_paths, &request.base);
+    // What was applied brings no stack back that only an older graph knows.
+    let change = ResolveRequest { applied: Vec::new(), ..request.clone() };
+    let under_base = affected(&wide, &wide_order, input.base, &change);
     let is_affected =
         |stack: &&Stack| wide_order.index(&stack.key).is_some_and(|number| under_base.stacks[number].is_affected());
     let (deleted, added): (Vec<&Stack>, Vec<&Stack>) =
@@ -53,13 +55,7 @@ pub fn resolve_union(input: UnionInput<'_>, request: &ResolveRequest) -> Union {
 
     let graph = with_stacks(input.graph, input.base_graph, &added);
     let order = ordering(&graph);
-    let both = affected(&graph, &order, input.head, &request.changed_paths, &request.base).unite(affected(
-        &graph,
-        &order,
-        input.base,
-        &request.changed_paths,
-        &request.base,
-    ));
+    let both = affected(&graph, &order, input.head, request).unite(affected(&graph, &order, input.base, request));
     let mut request = request.clone();
     let known: BTreeSet<String> = request.base.removed.iter().map(|stack| stack.key.clone()).collect();
     request.base.removed.extend(deleted.iter().filter(|stack| !known.contains(&stack.key)).map(|stack| removed(stack)));

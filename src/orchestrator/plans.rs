@@ -9,6 +9,7 @@ use crate::github::api::PullRequest;
 use crate::graph::model::Graph;
 use crate::graph::resolve::{ResolveRequest, resolve};
 use crate::ids::{RunId, Sha, StackKey, normalise_key};
+use crate::run::locks;
 use crate::run::model::{Repo, Row, Run};
 use crate::run::next::Next;
 use crate::run::plan_start;
@@ -217,6 +218,7 @@ fn start_plan(next: &mut Next, request: &PlanRequest, pull: &PullRequest) -> std
             &ResolveRequest {
                 changed_paths: request.files.clone(),
                 requested: request.keys.clone(),
+                applied: locks::applied(next),
                 sha: head.to_string(),
                 ..ResolveRequest::default()
             },

@@ -24,7 +24,11 @@ impl App {
         delivery: &str,
     ) -> Result<()> {
         match action {
-            "opened" | "reopened" => self.note_fork(repo, number).await,
+            "opened" => self.note_fork(repo, number).await,
+            "reopened" => {
+                self.note_fork(repo, number).await?;
+                self.pull_request_reopened(repo, number).await
+            }
             "synchronize" => {
                 self.note_fork(repo, number).await?;
                 self.head_moved(repo, number).await
@@ -65,12 +69,21 @@ impl App {
             }
             if !before_merge {
                 self.apply_merge(repo, &pull).await?;
+                // Its own apply frees its own locks; those of a time before `on_merge` have nobody else to free them.
+                self.decide(&subject, close::merged_before).await?;
             }
             return Ok(());
         }
         let target = format!("pr:{}#{number}", repo.full_name);
         let warned = self.store.audit_count("lock_warning", &target, None, self.now() - DAY_MS).await?;
         self.decide(&subject, |next| close::closed(next, warned == 0)).await?;
+        Ok(())
+    }
+
+    async fn pull_request_reopened(&self, repo: &Repo, number: i64) -> Result<()> {
+        if self.github.pull_request(&repo_ref(repo), number).await?.open {
+            self.decide(&Subject::Pull { repo_id: repo.id, number }, close::reopened).await?;
+        }
         Ok(())
     }
 

@@ -22,6 +22,7 @@ use crate::plan::summary::Addresses;
 use crate::run::apply_start;
 use crate::run::binding::{self, DispatchedJob};
 use crate::run::dispatching;
+use crate::run::locks;
 use crate::run::model::{Claim, Lock, Repo, Run};
 use crate::run::next::Next;
 use crate::run::plan_start::{self, Registration};
@@ -509,7 +510,7 @@ fn resolve_upload(
     let policy = next.policy.clone();
     let head = request.config.clone().unwrap_or_else(|| policy.clone());
     let gone: BTreeSet<String> = request.base.removed.iter().map(|removed| removed.path.clone()).collect();
-    let locks = next
+    let foreign = next
         .scene
         .locks
         .values()
@@ -520,7 +521,8 @@ fn resolve_upload(
         changed_paths: request.changed_paths.clone(),
         base: request.base.clone(),
         requested: request.stacks.clone(),
-        locks,
+        applied: locks::applied(next),
+        locks: foreign,
         sha: run.sha.to_string(),
         policy_sha: policy_sha.to_owned(),
     };

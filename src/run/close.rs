@@ -78,6 +78,14 @@ pub fn closed(next: &mut Next, warn: bool) {
     }
 }
 
+/// Open again while an apply runs: at its end there is nothing to release or to announce.
+pub fn reopened(next: &mut Next) {
+    if let Some(apply) = next.scene.apply_in_flight().map(|run| run.id.clone()) {
+        let run = next.run_mut(&apply);
+        run.release_at_end = run.release_at_end.filter(|release| *release != Release::Closed);
+    }
+}
+
 /// One comment that names the locks which stay on a closed pull request; silence without any.
 fn announce_kept(next: &mut Next) {
     let number = next.scene.pr_number;

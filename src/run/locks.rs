@@ -38,6 +38,15 @@ pub fn claimed(next: &Next) -> BTreeSet<StackKey> {
     rows.filter(|row| row.claim.is_some()).map(|row| row.key.clone()).collect()
 }
 
+/// Stacks that a job of the scene's pull request claimed and that it still locks, by key: later heads plan them even if they
+/// leave them as the base has them, because what is deployed is neither the base's nor any head's.
+pub fn applied(next: &Next) -> Vec<String> {
+    let number = next.scene.pr_number;
+    let claimed = claimed(next);
+    let own = next.scene.locks.values().filter(|lock| number != 0 && lock.pr_number == number);
+    own.filter(|lock| claimed.contains(&lock.key)).map(|lock| lock.key.to_string()).collect()
+}
+
 /// Locks of the pull request on stacks that none of its jobs claimed.
 pub fn release_unclaimed(next: &mut Next, via: &str) -> Vec<Lock> {
     let number = next.scene.pr_number;

@@ -108,6 +108,8 @@ pub fn local(job: &Job, change: &Change, stacks: &[String]) -> Result<Resolution
         changed_paths: change.paths.clone(),
         base: change.base.clone(),
         requested: stacks.to_vec(),
+        // Only the server knows what was applied.
+        applied: Vec::new(),
         locks: BTreeMap::new(),
         sha: job.facts.commit.clone(),
         policy_sha: policy.as_ref().map(ToString::to_string).unwrap_or_default(),

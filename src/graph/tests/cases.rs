@@ -36,6 +36,24 @@ fn only_the_deepest_stack_and_module_around_a_path_change() {
 }
 
 #[test]
+fn a_stack_that_the_pull_request_applied_stays_affected_and_reaches_its_dependents() {
+    let graph = small::graph("vpc <- eks, other");
+    let applied = |keys: &[&str], paths: &[&str]| {
+        let applied = keys.iter().map(|key| (*key).to_owned()).collect();
+        resolve(&graph, &RepoConfig::default(), &ResolveRequest { applied, ..changing(paths) })
+    };
+    let reverted = applied(&["vpc"], &["other/main.tf"]);
+    assert_eq!(rows(&reverted), ["0 other (changed)", "0 vpc (changed)", "1 eks (dependent)"]);
+    assert_eq!(codes(&reverted.warnings), ["applied_before"]);
+
+    let still_changed = applied(&["vpc"], &["vpc/main.tf"]);
+    assert_eq!((rows(&still_changed).len(), codes(&still_changed.warnings).len()), (2, 0));
+
+    let gone = applied(&["cache"], &["other/main.tf"]);
+    assert_eq!((rows(&gone), codes(&gone.warnings)), (vec!["0 other (changed)".to_owned()], vec!["applied_and_gone"]));
+}
+
+#[test]
 fn a_module_inside_a_stack_changes_both() {
     let mut graph = small::graph("m/x < other, live");
     graph.modules[0].path = "live/mod".to_owned();

@@ -4,6 +4,7 @@ use super::story::{Story, key, result, sha};
 use crate::ids::RunId;
 use crate::run::apply_start;
 use crate::run::close;
+use crate::run::locks;
 use crate::run::model::{Lock, Release, Row};
 use crate::run::plan_start;
 use crate::run::report::{self, Refused, Reporter};
@@ -126,6 +127,32 @@ fn a_close_during_an_apply_releases_and_announces_when_it_ends() {
 
     assert_eq!(story.locks(), "vpc #1");
     assert!(story.comments().iter().any(|body| body.starts_with("**Closed with 1 lock held.**")));
+}
+
+#[test]
+fn a_pull_request_that_is_open_again_when_its_apply_ends_keeps_its_locks() {
+    let mut story = all_new();
+    story.apply("vpc svpc");
+    story.claim("vpc").unwrap();
+    story.step(|next| close::closed(next, true));
+    story.step(close::reopened);
+    let id = story.run().id.clone();
+    story.dispatch_ends(&id, "svpc");
+    story.reports("vpc", "+1").unwrap();
+
+    assert_eq!(story.locks(), "svpc #1, vpc #1");
+    assert!(story.comments().iter().all(|body| !body.starts_with("**Closed")));
+}
+
+#[test]
+fn what_a_pull_request_applied_and_still_locks_is_known_to_its_later_plans() {
+    let mut story = all_new();
+    story.apply("vpc svpc");
+    assert_eq!(story.step(|next| locks::applied(next)), Vec::<String>::new(), "nothing is claimed");
+    story.claim("vpc").unwrap();
+    assert_eq!(story.step(|next| locks::applied(next)), ["vpc"]);
+    story.step(|next| close::unlock(next, &key("vpc"), "ada", "", false));
+    assert_eq!(story.step(|next| locks::applied(next)), Vec::<String>::new(), "the pull request let it go");
 }
 
 #[test]
