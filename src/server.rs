@@ -16,8 +16,8 @@ use crate::settings::Settings;
 use crate::store::{self, StoreError};
 use crate::web::{self, Pages};
 
-/// How often a process tries to lead, and a leader looks for due slots.
-const TICK: Duration = Duration::from_secs(30);
+/// How often a process tries to lead, and a leader renews its lease and looks for due slots.
+const TICK: Duration = Duration::from_secs(10);
 /// Time for requests in flight after a stop was asked for.
 const DRAIN: Duration = Duration::from_secs(15);
 /// Time for running handlers after that.
@@ -133,5 +133,8 @@ async fn lead(app: Arc<App>, holder: String, mut stop: watch::Receiver<bool>, cl
             () = clock_moved.notified() => {}
             _ = stop.changed() => {}
         }
+    }
+    if let Err(error) = app.resign(&holder).await {
+        tracing::warn!(error = crate::causes::chain(&error), "the lead could not be given up; it ends by itself");
     }
 }

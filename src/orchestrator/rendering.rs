@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest, Sha256};
 
+use super::workers::{LEASE_MS, RENEW_EVERY, while_held};
 use super::{App, Result, repo_ref};
-use crate::clock::MINUTE_MS;
 use crate::github::api::{Check, GitHubError, Reaction, RepoRef};
 use crate::ids::{RunId, Sha, hex};
 use crate::render::{self, Context};
@@ -16,8 +16,6 @@ use crate::run::scene::Scene;
 use crate::run::status::{Mode, RunStatus};
 use crate::store::Rendered;
 
-/// A writer that died gives its place up after this: longer than a worker lets one rendering take.
-const RENDER_LEASE_MS: i64 = 6 * MINUTE_MS;
 /// Most plan texts loaded for one rendering; the comment has no room for more.
 const PLAN_TEXTS_MAX: usize = 60;
 /// Name of the sticky comment among what was rendered.
@@ -33,10 +31,12 @@ impl App {
     /// Checks and comments of a pull request.
     pub(super) async fn render_pull(&self, repo: &Repo, number: i64, holder: &str) -> Result<Turn> {
         let lease = format!("render:pr:{}:{number}", repo.id);
-        if !self.store.take_lease(&lease, holder, self.now(), RENDER_LEASE_MS).await? {
+        let take = || self.store.take_lease(&lease, holder, self.now(), LEASE_MS);
+        if !take().await? {
             return Ok(Turn::Busy);
         }
-        let done = self.render_pull_now(repo, number).await;
+        let rendering = self.render_pull_now(repo, number);
+        let Some(done) = while_held(RENEW_EVERY, take, rendering).await else { return Ok(Turn::Busy) };
         self.store.release_lease(&lease, holder).await?;
         done.map(|()| Turn::Done)
     }

@@ -5,11 +5,11 @@ use jiff::tz::TimeZone;
 use serde_json::json;
 
 use super::{App, Result};
-use crate::clock::{DAY_MS, HOUR_MS, MINUTE_MS, Millis};
+use crate::clock::{DAY_MS, HOUR_MS, MINUTE_MS, Millis, SECOND_MS};
 use crate::run::scene::{JobKind, NewJob};
 
 /// A leader that stopped gives its place up after this.
-const LEADER_TTL_MS: Millis = 90_000;
+const LEADER_TTL_MS: Millis = 30 * SECOND_MS;
 /// The leader's lease.
 const LEADER: &str = "scheduler";
 /// A leader that was away catches up this far, and only the newest fire of each schedule.
@@ -49,6 +49,11 @@ impl App {
         Ok(())
     }
 
+    /// A process that stops lets another one lead at once.
+    pub async fn resign(&self, holder: &str) -> Result<()> {
+        Ok(self.store.release_lease(LEADER, holder).await?)
+    }
+
     /// What a process does once when it starts.
     pub async fn enqueue_start(&self) -> Result<()> {
         let now = self.now();
@@ -66,7 +71,8 @@ impl App {
         if now - slot > CATCH_UP_MS || self.store.was_claimed(&once).await? {
             return Ok(());
         }
-        self.enqueue_once(once, NewJob::now(kind, json!({}), now)).await
+        // Keyed, so that slots which GitHub keeps waiting do not pile up: one runs, and runs again if others came due meanwhile.
+        self.enqueue_once(once, NewJob::keyed(kind, kind.as_str().to_owned(), json!({}), now)).await
     }
 
     /// The name and the job in one commit; a second writer loses and does nothing.

@@ -1,6 +1,7 @@
 //! The orchestrator over maps and a scripted GitHub.
 
 mod github;
+mod recovery;
 
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use crate::clock::HandClock;
 use crate::config::model::{ApplyMode, RepoConfig};
 use crate::github::api::{ArtifactFacts, JobFacts, WorkflowRunFacts};
 use crate::github::oidc::Claims;
+use crate::graph::resolution::Resolution;
 use crate::ids::{RepoName, Sha};
 use crate::run::model::{Dispatch, Run};
 use crate::run::report::Refused;
@@ -81,6 +83,23 @@ impl World {
 
     /// `vpc` and `eks`, both changed and planned at this head; answers whether the graph was known.
     async fn plan(&self, head: Sha) -> (RunId, bool) {
+        let (run, resolution) = self.resolve(head.clone(), &["vpc/main.tf", "eks/main.tf"]).await;
+        let job = self.plan_job().await;
+        for stack in ["vpc", "eks"] {
+            let planned = result(Mode::Plan, "+1", &format!("{stack}-{head}"));
+            self.github.script().artifacts.push(ArtifactFacts {
+                id: 1,
+                name: planned.plan_artifact.clone(),
+                expired: false,
+                expires_at: None,
+            });
+            self.app.report_result(&job, &run, &key(stack), &planned).await.unwrap();
+        }
+        (run, resolution.cached)
+    }
+
+    /// The run of a head that changes these paths of `vpc <- eks`.
+    async fn resolve(&self, head: Sha, changed: &[&str]) -> (RunId, Resolution) {
         self.clock.advance(1000);
         self.github.script().pull.head_sha = head.clone();
         let job = self.plan_job().await;
@@ -93,24 +112,14 @@ impl World {
         let (created, _) = self.app.create_run(&job, &request).await.unwrap();
         let upload = GraphUploadRequest {
             graph: crate::graph::model::Graph { tree_hash: "same".to_owned(), ..graph("vpc <- eks") },
-            changed_paths: vec!["vpc/main.tf".to_owned(), "eks/main.tf".to_owned()],
+            changed_paths: changed.iter().map(ToString::to_string).collect(),
             base_sha: String::new(),
             config: None,
             stacks: Vec::new(),
             base: Default::default(),
         };
         let resolution = self.app.upload_graph(&job, &created.run_id, upload).await.unwrap();
-        for stack in ["vpc", "eks"] {
-            let planned = result(Mode::Plan, "+1", &format!("{stack}-{head}"));
-            self.github.script().artifacts.push(ArtifactFacts {
-                id: 1,
-                name: planned.plan_artifact.clone(),
-                expired: false,
-                expires_at: None,
-            });
-            self.app.report_result(&job, &created.run_id, &key(stack), &planned).await.unwrap();
-        }
-        (created.run_id, resolution.cached)
+        (created.run_id, resolution)
     }
 
     async fn runs(&self) -> Vec<Run> {

@@ -1,6 +1,12 @@
-//! The loops that work inbox and outbox off, one piece at a time, under a lease (spec 21 §3 "Queue rules").
+//! The loops that work inbox and outbox off, one piece at a time (spec 21 §3 "Queue rules").
+//!
+//! A piece is claimed under a short lease that is renewed while the work goes on: what a dead process had claimed is free
+//! within the lease. A worker that finds its lease lost stops, and a handler that panics has failed and harms nobody else.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -18,8 +24,10 @@ use crate::run::model::Repo;
 use crate::run::scene::JobKind;
 use crate::store::{Delivery, Job, Outcome, Retention};
 
-/// A handler that takes longer is taken to have died: always above `HANDLER_MAX`.
-const LEASE_MS: Millis = 10 * MINUTE_MS;
+/// Whose lease is not renewed for so long is taken to have died. Clocks of servers on one database must agree much closer.
+pub(super) const LEASE_MS: Millis = 30 * SECOND_MS;
+/// Two renewals may fail before a lease ends.
+pub(super) const RENEW_EVERY: Duration = Duration::from_secs(10);
 const HANDLER_MAX: Duration = Duration::from_secs(5 * 60);
 /// How long an idle worker sleeps when nobody wakes it.
 const IDLE_POLL: Duration = Duration::from_secs(2);
@@ -56,25 +64,29 @@ pub async fn work_one(app: &App, worker: &str, retention: &Retention) -> Result<
     let mut worked = false;
     if let Some(delivery) = app.store.claim_delivery(worker, app.now(), LEASE_MS).await? {
         worked = true;
-        let handled = tokio::time::timeout(HANDLER_MAX, app.handle_delivery(&delivery)).await;
-        let outcome = outcome_of(app, handled, delivery.attempts);
-        if let Outcome::Dead { error } = &outcome {
-            tracing::error!(delivery = delivery.id, event = delivery.event, error, "a delivery is given up");
-        }
-        app.store.finish_delivery(&delivery.id, worker, &outcome, app.now()).await?;
-        // Finished first: an answer that fails must not leave the delivery claimed.
-        if let Outcome::Dead { .. } = &outcome {
-            app.answer_dead_command(&delivery).await?;
+        let renew = || app.store.renew_delivery(&delivery.id, worker, app.now(), LEASE_MS);
+        let handled = while_held(RENEW_EVERY, renew, watched(delivery.attempts, app.handle_delivery(&delivery))).await;
+        if let Some(handled) = handled {
+            let outcome = outcome_of(app, handled, delivery.attempts);
+            if let Outcome::Dead { error } = &outcome {
+                tracing::error!(delivery = delivery.id, event = delivery.event, error, "a delivery is given up");
+            }
+            app.store.finish_delivery(&delivery.id, worker, &outcome, app.now()).await?;
+            // Finished first: an answer that fails must not leave the delivery claimed.
+            if let Outcome::Dead { .. } = &outcome {
+                app.answer_dead_command(&delivery).await?;
+            }
         }
     }
     if let Some(job) = app.store.claim_job(worker, app.now(), LEASE_MS).await? {
         worked = true;
-        let handled = tokio::time::timeout(HANDLER_MAX, app.handle_job(&job, worker, retention)).await;
+        let renew = || app.store.renew_job(&job, worker, app.now(), LEASE_MS);
+        let handled =
+            while_held(RENEW_EVERY, renew, watched(job.attempts, app.handle_job(&job, worker, retention))).await;
         let outcome = match handled {
-            Ok(Ok(Turn::Busy)) => Outcome::Unstarted { at: app.now() + RENDER_AGAIN_MS },
-            Ok(Ok(Turn::Done)) => Outcome::Done,
-            Ok(Err(error)) => outcome_of(app, Ok(Err(error)), job.attempts),
-            Err(elapsed) => outcome_of(app, Err(elapsed), job.attempts),
+            None => return Ok(true),
+            Some(Handled::Ended(Ok(Turn::Busy))) => Outcome::Unstarted { at: app.now() + RENDER_AGAIN_MS },
+            Some(handled) => outcome_of(app, handled, job.attempts),
         };
         if let Outcome::Dead { error } = &outcome {
             tracing::error!(job = job.id, kind = job.kind.as_str(), error, "a job is given up");
@@ -84,19 +96,69 @@ pub async fn work_one(app: &App, worker: &str, retention: &Retention) -> Result<
     Ok(worked)
 }
 
-fn outcome_of(
-    app: &App,
-    handled: std::result::Result<Result<()>, tokio::time::error::Elapsed>,
-    attempts: u32,
-) -> Outcome {
+/// Works while a lease is renewed at its side. `None` when the lease was lost: somebody else has it, so the work stops where
+/// it stands, and what it did is done again. A renewal that fails proves nothing; the lease may outlast it.
+pub(super) async fn while_held<T, R>(every: Duration, renew: impl Fn() -> R, work: impl Future<Output = T>) -> Option<T>
+where
+    R: Future<Output = crate::store::Result<bool>>,
+{
+    let lost = async {
+        loop {
+            tokio::time::sleep(every).await;
+            match renew().await {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => tracing::warn!(error = chain(&error), "a lease could not be renewed"),
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        () = lost => {
+            tracing::warn!("a lease was lost; whoever has it now does the work");
+            None
+        }
+    }
+}
+
+/// How a handler came back.
+#[derive(Debug)]
+enum Handled<T> {
+    Ended(Result<T>),
+    TookTooLong,
+    Panicked,
+    /// Not even begun: whoever tried before died each time, with the whole process.
+    Deadly,
+}
+
+/// Runs a handler within its time; its panic ends with it, not with the worker.
+async fn watched<T>(attempts: u32, handler: impl Future<Output = Result<T>>) -> Handled<T> {
+    if attempts as usize > RETRY_MS.len() {
+        return Handled::Deadly;
+    }
+    let mut handler = pin!(handler);
+    // A handler that panicked is dropped and never looked at again; the state that counts is the store's.
+    let caught =
+        std::future::poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| handler.as_mut().poll(context))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(ended)) => Poll::Ready(Handled::Ended(ended)),
+            Err(_) => Poll::Ready(Handled::Panicked),
+        });
+    tokio::time::timeout(HANDLER_MAX, caught).await.unwrap_or(Handled::TookTooLong)
+}
+
+fn outcome_of<T>(app: &App, handled: Handled<T>, attempts: u32) -> Outcome {
     let error = match handled {
-        Ok(Ok(())) => return Outcome::Done,
-        Ok(Err(Error::Invalid(reason))) => {
+        Handled::Ended(Ok(_)) => return Outcome::Done,
+        Handled::Ended(Err(Error::Invalid(reason))) => {
             tracing::warn!(reason, "a payload that no retry could mend");
             return Outcome::Done;
         }
-        Ok(Err(error)) => error,
-        Err(_) => Error::Invalid("it took longer than five minutes".to_owned()),
+        Handled::Ended(Err(error)) => error,
+        Handled::TookTooLong => Error::Invalid("it took longer than five minutes".to_owned()),
+        Handled::Panicked => Error::Invalid("the handler panicked; the log says where".to_owned()),
+        Handled::Deadly => return Outcome::Dead { error: "claim expired".to_owned() },
     };
     let text = chain(&error);
     let asked_for = match &error {
@@ -279,4 +341,45 @@ struct Payload {
     outcome_of: Option<RunId>,
     key: Option<StackKey>,
     fire: Option<Millis>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::store::StoreError;
+
+    const SOON: Duration = Duration::from_millis(1);
+
+    #[tokio::test]
+    async fn work_goes_on_while_its_lease_is_renewed_or_cannot_be_asked_for() {
+        let renewals = AtomicUsize::new(0);
+        let enough = tokio::sync::Notify::new();
+        let renew = || async {
+            match renewals.fetch_add(1, Ordering::Relaxed) {
+                0 => Err(StoreError::Db("the database is away".into())),
+                1 => Ok(true),
+                _ => {
+                    enough.notify_one();
+                    Ok(true)
+                }
+            }
+        };
+        assert_eq!(while_held(SOON, renew, enough.notified()).await, Some(()));
+    }
+
+    #[tokio::test]
+    async fn work_whose_lease_was_lost_stops() {
+        let never = std::future::pending::<()>();
+        assert_eq!(while_held(SOON, || async { Ok(false) }, never).await, None);
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_panics_has_failed_and_one_that_kills_the_process_is_not_tried_for_ever() {
+        let panics = async { if true { panic!("a bug") } else { Ok(()) } };
+        assert!(matches!(watched(0, panics).await, Handled::Panicked));
+        assert!(matches!(watched(4, async { Ok(7) }).await, Handled::Ended(Ok(7))));
+        assert!(matches!(watched(5, async { Ok(7) }).await, Handled::Deadly), "the fifth claim expired");
+    }
 }

@@ -22,6 +22,8 @@ pub struct Script {
     pub plan_runs: Vec<WorkflowRunFacts>,
     /// Closing an issue fails.
     pub is_stubborn: bool,
+    /// What happens while the head of a branch is asked for.
+    pub meanwhile: Option<Box<dyn FnOnce() + Send>>,
     pub told: Vec<String>,
 }
 
@@ -56,6 +58,7 @@ impl Scripted {
             issues: Vec::new(),
             plan_runs: Vec::new(),
             is_stubborn: false,
+            meanwhile: None,
             told: Vec::new(),
         }))
     }
@@ -92,6 +95,9 @@ impl Api for Scripted {
         Ok(text.map(|text| text.as_bytes().to_vec()))
     }
     async fn branch_head(&self, _: &RepoRef, _: &str) -> Result<Sha> {
+        if let Some(meanwhile) = self.script().meanwhile.take() {
+            meanwhile();
+        }
         Ok(sha('f'))
     }
     async fn commit(&self, _: &RepoRef, _: &Sha) -> Result<(String, String)> {
@@ -162,7 +168,8 @@ impl Api for Scripted {
         self.note(format!("close #{number}"));
         Ok(())
     }
-    async fn dispatch(&self, _: &RepoRef, _: &DispatchRequest) -> Result<Option<i64>> {
+    async fn dispatch(&self, _: &RepoRef, request: &DispatchRequest) -> Result<Option<i64>> {
+        self.note(format!("dispatch {}", request.mode));
         Ok(None)
     }
     async fn dispatched_runs(&self, _: &RepoRef, _: Millis) -> Result<Vec<WorkflowRunFacts>> {
