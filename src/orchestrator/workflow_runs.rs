@@ -2,7 +2,7 @@
 
 use super::{App, Result, Subject, repo_ref};
 use crate::github::api::{JobFacts, WorkflowRunFacts};
-use crate::ids::{DispatchId, RunId};
+use crate::ids::RunId;
 use crate::run::model::{Dispatch, Repo};
 use crate::run::progress;
 use crate::run::status::Mode;
@@ -32,11 +32,10 @@ impl App {
         let Some(subject) = self.subject_in(repo, &id).await? else { return Ok(None) };
         let Some(scene) = self.store.scene(&id).await? else { return Ok(None) };
         let next = crate::run::next::Next::of(&scene, self.now());
-        let candidates: Vec<DispatchId> =
-            progress::titled(&next, mode, &id, wave).into_iter().map(|dispatch| dispatch.id.clone()).collect();
+        let candidates = progress::titled(&next, mode, &id, wave);
         let chosen = match candidates.as_slice() {
             [] => None,
-            [only] => Some(only.clone()),
+            [only] if progress::is_only_titled(&next, mode, &id, wave) => Some(only.clone()),
             _ => {
                 let jobs = self.github.jobs(&repo_ref(repo), facts.id).await?;
                 let names: Vec<String> = jobs.into_iter().map(|job| job.name).collect();

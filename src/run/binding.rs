@@ -18,7 +18,7 @@ pub struct DispatchedJob {
 }
 
 /// Finds the job's dispatch of the run, binding it on first contact where GitHub's answer named no workflow run.
-/// A call that names no stack may stay unbound when several dispatches fit: `Ok(None)`.
+/// A call that names no stack may stay unbound when its environment has several dispatches: `Ok(None)`.
 pub fn bind_job(
     next: &mut Next,
     id: &RunId,
@@ -65,10 +65,15 @@ pub fn bind_job(
         .filter(|dispatch| key.is_some() || run.mode != Mode::Apply || dispatch.wave == run.current_wave)
         .map(|dispatch| dispatch.id.clone())
         .collect();
+    // One whose other dispatches are bound is not the only one: the job may be of a duplicate of theirs.
+    let is_alike = |dispatch: &&Dispatch| {
+        dispatch.environment.eq_ignore_ascii_case(&job.environment)
+            && (run.mode != Mode::Apply || dispatch.wave == run.current_wave)
+    };
+    let is_clear = key.is_some() || next.scene.dispatches_of(id).filter(is_alike).count() == 1;
     match candidates.as_slice() {
         [] => Err(Refused::Forbidden(format!("no open dispatch of run {id} fits this job"))),
-        [only] => bind(next, only, job),
-        [first, ..] if key.is_some() => bind(next, first, job),
+        [first, ..] if is_clear => bind(next, first, job),
         _ => Ok(None),
     }
 }

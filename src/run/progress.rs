@@ -43,18 +43,24 @@ pub fn parse_title(title: &str) -> Option<(Mode, RunId, u32)> {
     Some(parsed)
 }
 
-/// Unbound, open dispatches that a title could mean; several when a wave has several environments or chunks.
-pub fn titled<'n>(next: &'n Next, mode: Mode, run: &RunId, wave: u32) -> Vec<&'n Dispatch> {
-    let run = run.clone();
-    next.scene
-        .dispatches
-        .values()
-        .filter(|dispatch| dispatch.run_id == run && dispatch.mode == mode && dispatch.wave == wave)
-        .filter(|dispatch| dispatch.workflow_run_id.is_none() && dispatch.completed_at.is_none())
-        .collect()
+/// Unbound, open dispatches that a title could mean.
+pub fn titled(next: &Next, mode: Mode, run: &RunId, wave: u32) -> Vec<DispatchId> {
+    let open = all_titled(next, mode, run, wave)
+        .filter(|dispatch| dispatch.workflow_run_id.is_none() && dispatch.completed_at.is_none());
+    open.map(|dispatch| dispatch.id.clone()).collect()
 }
 
-/// Chooses among several dispatches of one title by the stacks that the workflow run's jobs name.
+/// The title names exactly one dispatch. With several environments or chunks in a wave it does not, however many of them are
+/// bound by now: the workflow run may be the duplicate of one that is.
+pub fn is_only_titled(next: &Next, mode: Mode, run: &RunId, wave: u32) -> bool {
+    all_titled(next, mode, run, wave).count() == 1
+}
+
+fn all_titled<'n>(next: &'n Next, mode: Mode, run: &'n RunId, wave: u32) -> impl Iterator<Item = &'n Dispatch> {
+    next.scene.dispatches_of(run).filter(move |dispatch| dispatch.mode == mode && dispatch.wave == wave)
+}
+
+/// Chooses among the dispatches of one title by the stacks that the workflow run's jobs name.
 pub fn choose_by_jobs(next: &Next, candidates: &[DispatchId], job_names: &[String]) -> Option<DispatchId> {
     let mut fitting = candidates.iter().filter(|id| {
         let Some(dispatch) = next.scene.dispatches.get(*id) else { return false };

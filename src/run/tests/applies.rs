@@ -2,7 +2,7 @@
 
 use super::story::{Story, key, sha};
 use crate::ids::RunId;
-use crate::run::binding::bind_job;
+use crate::run::binding::{DispatchedJob, bind_job};
 use crate::run::close;
 use crate::run::progress;
 use crate::run::report::Refused;
@@ -207,13 +207,35 @@ fn case_075_a_title_that_fits_several_dispatches_binds_by_jobs_or_not_at_all() {
     let id = story.apply("");
 
     story.step(|next| {
-        let titled: Vec<_> =
-            progress::titled(next, Mode::Apply, &id, 0).into_iter().map(|found| found.id.clone()).collect();
+        let titled = progress::titled(next, Mode::Apply, &id, 0);
         assert_eq!(titled.len(), 2);
         assert_eq!(progress::choose_by_jobs(next, &titled, &[]), None);
         let chosen = progress::choose_by_jobs(next, &titled, &["apply wave 0 svpc".to_owned()]).unwrap();
         assert_eq!(next.scene.dispatches[&chosen].environment, "staging");
     });
+}
+
+#[test]
+fn a_duplicate_of_a_bound_dispatch_is_not_taken_for_the_one_that_is_left() {
+    let mut story = Story::of("a, b");
+    story.policy(|policy| policy.apply.max_parallel = 1);
+    story.resolved('a', "a, b");
+    story.plans("a +1, b +1");
+    let id = story.apply("");
+    story.claim("a").unwrap();
+
+    let duplicate = DispatchedJob { workflow_run_id: 5_000, ..story.job(&id, "a", 1) };
+    let bound = story.step(|next| {
+        assert_eq!(progress::titled(next, Mode::Apply, &id, 0).len(), 1, "that of b is left");
+        assert!(!progress::is_only_titled(next, Mode::Apply, &id, 0));
+        bind_job(next, &id, &duplicate, None)
+    });
+    assert_eq!(bound, Ok(None));
+
+    story.claim("b").unwrap();
+    story.reports("b", "+1").unwrap();
+    story.reports("a", "+1").unwrap();
+    assert_eq!(story.applied(), "applied: a applied, b applied");
 }
 
 #[test]
