@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::FormatFlag;
 use crate::clock::{Clock as _, DAY_MS, SystemClock, rfc3339};
 use crate::ids::{RepoName, hex};
-use crate::store::{self, ApiKey};
+use crate::store::{self, ApiKey, Store};
 
 /// Connections of a command that does one thing.
 const CONNECTIONS: u32 = 1;
@@ -67,6 +67,12 @@ pub(super) async fn run(args: AdminArgs, format: FormatFlag) -> anyhow::Result<(
     let AdminCommand::Keys { command } = args.command;
     let database = std::env::var("DATABASE_URL").context("DATABASE_URL is not set: it names the server's database")?;
     let store = store::open(&database, CONNECTIONS).await?;
+    let done = keys(&*store, command, format).await;
+    store.close().await;
+    done
+}
+
+async fn keys(store: &dyn Store, command: KeysCommand, format: FormatFlag) -> anyhow::Result<()> {
     let now = SystemClock::default().now();
     match command {
         KeysCommand::Create { name, scopes, repos, days } => {
