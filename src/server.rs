@@ -123,7 +123,8 @@ async fn serve(
     if settings.open_pages {
         tracing::warn!(%address, "STACKORDER_OPEN_PAGES is on: anyone who reaches this address may read every page");
     }
-    let router = http::router(shared).merge(web::router(Pages::of(&app, settings.open_pages)));
+    let routes = http::router(shared).merge(web::router(Pages::of(&app, settings.open_pages)));
+    let router = http::around(routes, &settings.base_url);
     tracing::info!(%address, base_url = settings.base_url, "serving");
     ready(address);
     let mut stopping = stop.clone();

@@ -90,7 +90,7 @@ impl World {
             pr_number: 1,
             ..CreateRunRequest::default()
         };
-        let (created, _) = self.app.create_run(&job, &request).await.unwrap();
+        let created = self.app.create_run(&job, &request).await.unwrap();
         let upload = GraphUploadRequest {
             graph: crate::graph::model::Graph { tree_hash: "same".to_owned(), ..graph("vpc <- eks") },
             changed_paths: vec!["vpc/main.tf".to_owned(), "eks/main.tf".to_owned()],
@@ -184,7 +184,7 @@ async fn a_key_that_only_reads_reports_nothing() {
     let world = World::new().await;
     world.plan(sha('a')).await;
     let apply = Caller::Key(api_key(&["apply"], &[]));
-    let (started, _) = world.app.create_run(&apply, &manual()).await.unwrap();
+    let started = world.app.create_run(&apply, &manual()).await.unwrap();
 
     let report = result(Mode::Apply, "+1", "b");
     let reader = Caller::Key(api_key(&["read"], &[]));

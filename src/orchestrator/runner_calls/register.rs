@@ -11,18 +11,13 @@ use crate::run::report::Refused;
 use crate::run::status::Mode;
 
 impl App {
-    /// `POST /v1/runs`.
-    pub async fn create_run(&self, caller: &Caller, request: &CreateRunRequest) -> Answer<(CreateRunResponse, bool)> {
+    /// `POST /v1/runs`. `existing` tells whether the run was there before.
+    pub async fn create_run(&self, caller: &Caller, request: &CreateRunRequest) -> Answer<CreateRunResponse> {
         match caller {
-            Caller::Key(key) => self.start_manual(key, request).await.map(|answer| {
-                let created = !answer.existing;
-                (answer, created)
-            }),
+            Caller::Key(key) => self.start_manual(key, request).await,
             Caller::Job { claims, repo } => match claims.event_name.as_str() {
                 "pull_request" => self.register_plan(claims, repo, request).await,
-                "workflow_dispatch" => {
-                    self.register_dispatched(claims, repo, request).await.map(|answer| (answer, false))
-                }
+                "workflow_dispatch" => self.register_dispatched(claims, repo, request).await,
                 other => Err(forbidden(format!("jobs started by {other} cannot register runs"))),
             },
         }
@@ -33,7 +28,7 @@ impl App {
         claims: &Claims,
         repo: &Repo,
         request: &CreateRunRequest,
-    ) -> Answer<(CreateRunResponse, bool)> {
+    ) -> Answer<CreateRunResponse> {
         if request.mode.is_some_and(|mode| mode != Mode::Plan) {
             return Err(forbidden("a pull request's job registers plan runs only"));
         }
@@ -71,13 +66,12 @@ impl App {
             (run, existing)
         });
         let (run, existing) = registered.await?.ok_or_else(|| not_found("the repository"))?;
-        let answer = CreateRunResponse {
+        Ok(CreateRunResponse {
             run_id: run.id.clone(),
             status: run.status,
             existing,
             run: Some(self.run_json(&run, repo)),
-        };
-        Ok((answer, !existing))
+        })
     }
 
     async fn register_dispatched(
