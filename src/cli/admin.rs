@@ -66,6 +66,12 @@ enum Scope {
 pub(super) async fn run(args: AdminArgs, format: FormatFlag) -> anyhow::Result<()> {
     let AdminCommand::Keys { command } = args.command;
     let database = std::env::var("DATABASE_URL").context("DATABASE_URL is not set: it names the server's database")?;
+    // Before a database is made for nothing.
+    if let KeysCommand::Create { repos, .. } = &command {
+        for repo in repos {
+            RepoName::parse(repo)?;
+        }
+    }
     let store = store::open(&database, CONNECTIONS).await?;
     let done = keys(&*store, command, format).await;
     store.close().await;
@@ -76,9 +82,6 @@ async fn keys(store: &dyn Store, command: KeysCommand, format: FormatFlag) -> an
     let now = SystemClock::default().now();
     match command {
         KeysCommand::Create { name, scopes, repos, days } => {
-            for repo in &repos {
-                RepoName::parse(repo)?;
-            }
             let taken = store.api_keys().await?.into_iter().any(|key| key.name == name && key.revoked_at.is_none());
             anyhow::ensure!(!taken, "there is a key named {name:?} already; revoke it first");
             let secret = format!("sk_{}", hex(&rand::random::<[u8; 32]>()));
