@@ -59,7 +59,7 @@ async fn a_body_that_is_not_one_object_is_refused_without_repeating_it() {
         ("[]", "must be a JSON object"),
         (r#"{"repo": "#, "not JSON"),
         (deep.as_str(), "must be a JSON object"),
-        (deep_within.as_str(), "recursion limit"),
+        (deep_within.as_str(), "not JSON"),
         (r#"{"repo": "a/b", "repo": "hunter2"}"#, "duplicate field"),
         (r#""hunter2""#, "must be a JSON object"),
         ("null", "must be a JSON object"),
@@ -89,6 +89,13 @@ async fn any_kind_of_json_is_json_and_nothing_else_is() {
 async fn unknown_fields_are_ignored() {
     let body = br#"{"repo": "acme/infra", "of_a_later_version": {"deep": [1]}}"#;
     assert_eq!(parsed::<CreateRunRequest>(&headers(""), body).ok().unwrap().repo, "acme/infra");
+}
+
+#[tokio::test]
+async fn an_empty_mode_trigger_or_run_is_none() {
+    let body = br#"{"mode": "", "trigger": null, "run_id": ""}"#;
+    let request = parsed::<CreateRunRequest>(&headers(""), body).ok().unwrap();
+    assert_eq!((request.mode, request.trigger, request.run_id), (None, None, None));
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::{Answer, CallError, Caller, dispatched, forbidden, invalid};
+use super::{Answer, CallError, Caller, dispatched, forbidden};
 use crate::api::{ClaimRequest, ClaimResponse, RunStackJson, lock_info};
 use crate::ids::{RunId, StackKey, hex};
 use crate::orchestrator::App;
@@ -27,10 +27,7 @@ impl App {
         if claims.event_name != "workflow_dispatch" {
             return Err(forbidden("only a dispatched apply job claims"));
         }
-        if request.workflow_run_attempt != claims.run_attempt {
-            return Err(invalid("workflow_run_attempt", format!("the token is of attempt {}", claims.run_attempt)));
-        }
-        let (run, _) = self.visible_run(caller, id).await?;
+        let (run, repo) = self.visible_run(caller, id).await?;
         let token = format!("jt_{}", hex(&self.random_bytes::<32>()));
         let token_hash = hex(&Sha256::digest(token.as_bytes()));
         let claimed = self.decide_run(&run, |next| {
@@ -42,6 +39,10 @@ impl App {
             }
             let job = dispatched(claims);
             binding::bind_job(next, id, &job, Some(key))?;
+            if request.workflow_run_attempt != job.attempt {
+                let reason = format!("the token is of attempt {}", job.attempt);
+                return Err(Refused::Invalid { field: "workflow_run_attempt", reason });
+            }
             let claim = Claim {
                 at: next.now,
                 workflow_run_id: job.workflow_run_id,
@@ -55,7 +56,11 @@ impl App {
         });
         let (row, lock) = match claimed.await? {
             Ok(claimed) => claimed,
-            Err(Refused::Locked(message)) => return Err(CallError::Locked { message, conflicts: Vec::new() }),
+            Err(Refused::Locked(message)) => {
+                let locks = self.store.locks(Some(repo.id)).await?;
+                let conflicts = locks.iter().filter(|lock| lock.key == *key).map(lock_info).collect();
+                return Err(CallError::Locked { message, conflicts });
+            }
             Err(refused) => return Err(refused.into()),
         };
         let summary = row.summary.clone().unwrap_or_default();

@@ -5,15 +5,18 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::{Answer, CallError, Caller, forbidden, invalid, pull_of};
+use super::{Answer, CallError, Caller, forbidden, pull_of};
 use crate::api::{GraphUploadRequest, lock_info};
+use crate::config::ROOT_FILE;
+use crate::config::model::RepoConfig;
+use crate::config::parse::parse_repo_config;
 use crate::graph::model::Graph;
 use crate::graph::resolution::{MatrixEntry, Resolution};
 use crate::graph::resolve::ResolveRequest;
 use crate::graph::union::{UnionInput, resolve_union};
 use crate::graph::validate;
-use crate::ids::{RunId, Sha, hex};
-use crate::orchestrator::{App, repo_ref};
+use crate::ids::{RepoName, RunId, Sha, hex};
+use crate::orchestrator::{App, Error, repo_ref};
 use crate::run::dispatching;
 use crate::run::model::{Repo, Run};
 use crate::run::next::Next;
@@ -38,12 +41,8 @@ impl App {
                 "only the resolve job of the pull request that registered this run uploads its graph",
             ));
         }
-        if !request.graph.sha.is_empty() && request.graph.sha != run.sha.as_str() {
-            return Err(invalid("graph.sha", format!("the run is of {}", run.sha)));
-        }
-        if !request.graph.repo.is_empty() && !repo.full_name.same_as(&request.graph.repo) {
-            return Err(invalid("graph.repo", format!("the run is of {}", repo.full_name)));
-        }
+        let rows = self.store.rows(id).await?;
+        may_upload(&run, rows.is_empty(), &repo.full_name, &request)?;
         let policy_sha = self.github.branch_head(&repo_ref(repo), &repo.default_branch).await?;
         let known = self.known_graph(repo, &run, &request.graph).await?;
         let base_graph = self.current_graph(repo).await?;
@@ -62,7 +61,7 @@ impl App {
     }
 
     /// The default-branch graph, else the newest one.
-    pub(in crate::orchestrator) async fn current_graph(&self, repo: &Repo) -> Answer<Option<Arc<Graph>>> {
+    pub(in crate::orchestrator) async fn current_graph(&self, repo: &Repo) -> Result<Option<Arc<Graph>>, Error> {
         let sha = match &repo.default_graph {
             Some(sha) => Some(sha.clone()),
             None => self.store.newest_graph(repo.id).await?,
@@ -72,6 +71,40 @@ impl App {
             None => Ok(None),
         }
     }
+}
+
+/// The state of the run first, then what the request says.
+fn may_upload(run: &Run, without_rows: bool, repo: &RepoName, request: &GraphUploadRequest) -> Result<(), Refused> {
+    match run.status {
+        RunStatus::Pending | RunStatus::Planning => {}
+        // Nothing was affected and the answer was lost: the same upload is answered again.
+        RunStatus::Planned if without_rows => {}
+        RunStatus::Superseded => {
+            return Err(Refused::Superseded(format!("run {} was superseded by {}", run.id, run.superseded_by)));
+        }
+        RunStatus::Planned | RunStatus::Applying | RunStatus::Applied | RunStatus::Failed | RunStatus::Unconfirmed => {
+            return Err(Refused::Conflict(format!("run {} is {} and takes no graph", run.id, run.status)));
+        }
+    }
+    let GraphUploadRequest { graph, config, .. } = request;
+    if !graph.sha.is_empty() && graph.sha != run.sha.as_str() {
+        return Err(Refused::Invalid { field: "graph.sha", reason: format!("the run is of {}", run.sha) });
+    }
+    if !graph.repo.is_empty() && !repo.same_as(&graph.repo) {
+        return Err(Refused::Invalid { field: "graph.repo", reason: format!("the run is of {repo}") });
+    }
+    config.as_ref().map_or(Ok(()), may_be_configuration)
+}
+
+/// What no file could say, no upload may say either.
+fn may_be_configuration(config: &RepoConfig) -> Result<(), Refused> {
+    let written = serde_json::to_vec(config).unwrap_or_default();
+    let problem = parse_repo_config(ROOT_FILE, &written).err().and_then(|problems| problems.into_iter().next());
+    problem.map_or(Ok(()), |problem| {
+        let reason =
+            if problem.path.is_empty() { problem.message } else { format!("{}: {}", problem.path, problem.message) };
+        Err(Refused::Invalid { field: "config", reason })
+    })
 }
 
 /// Validates, resolves under both configurations, stores rows, and the graph unless the known one is the same.
@@ -84,17 +117,8 @@ fn resolve_upload(
     known: Option<&(Sha, Arc<Graph>)>,
 ) -> Result<Resolution, Refused> {
     let run = next.scene.runs[id].clone();
-    match run.status {
-        RunStatus::Pending | RunStatus::Planning => {}
-        // Nothing was affected and the answer was lost: the same upload is answered again.
-        RunStatus::Planned if next.scene.rows(id).next().is_none() => {}
-        RunStatus::Superseded => {
-            return Err(Refused::Superseded(format!("run {id} was superseded by {}", run.superseded_by)));
-        }
-        RunStatus::Planned | RunStatus::Applying | RunStatus::Applied | RunStatus::Failed | RunStatus::Unconfirmed => {
-            return Err(Refused::Conflict(format!("run {id} is {} and takes no graph", run.status)));
-        }
-    }
+    // Again: GitHub was asked meanwhile.
+    may_upload(&run, next.scene.rows(id).next().is_none(), &next.scene.repo.full_name, request)?;
     let duplicates = validate::duplicate_keys(&request.graph);
     if !duplicates.is_empty() {
         let now = next.now;
@@ -175,4 +199,70 @@ fn resolve_upload(
 fn content_hash(graph: &Graph) -> String {
     let content = serde_json::to_vec(&Graph { sha: String::new(), ..graph.clone() }).unwrap_or_default();
     hex(&Sha256::digest(&content))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(config: &RepoConfig) -> String {
+        match may_be_configuration(config) {
+            Err(Refused::Invalid { field: "config", reason }) => reason,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Every key of the file, so that none of them is one that an upload may not say.
+    #[test]
+    fn whatever_a_file_may_say_an_upload_may_say() {
+        let file = r#"
+version: 1
+tool: tofu
+tool_version: "1.10"
+stacks:
+  discover: ["live/**"]
+  include: ["extra/one"]
+  exclude: ["live/old/**"]
+  ignore: []
+  ignore_lockfile: true
+  instances: { from_var_files: "vars/*.tfvars" }
+  plan_files: ["*.zip"]
+modules: { paths: [] }
+environments: { "live/prod/**": production, "**": staging }
+apply:
+  mode: on_merge
+  require_approvals: 2
+  require_codeowner_review: true
+  allowed_teams: [acme/platform]
+  four_eyes: true
+  from_plan: false
+  max_parallel: 3
+  require_up_to_date: "off"
+  require_complete: false
+  required_checks: [policy]
+  on_conflict: queue
+plan_lock: true
+checks: { per_stack_max: 0 }
+propagate: { dependents: false, cross_repo: plan }
+drift: { schedule: "CRON_TZ=Europe/Berlin 0 6 * * 1-5", open_issue: true }
+plan_output: summary
+backend_config: ["bucket=state-{{ .Instance }}"]
+var_files: ["vars/{{ .Instance }}.tfvars"]
+env: { TF_VAR_a: one, TF_VAR_b: { plan: two, apply: "three: {four}" } }
+"#;
+        for config in [RepoConfig::default(), parse_repo_config(ROOT_FILE, file.as_bytes()).unwrap()] {
+            assert_eq!(may_be_configuration(&config), Ok(()));
+        }
+    }
+
+    #[test]
+    fn what_no_file_may_say_no_upload_may_say() {
+        let mut config = RepoConfig::default();
+        config.drift.schedule = "every now and then".to_owned();
+        assert!(refused(&config).starts_with("drift.schedule: "), "{}", refused(&config));
+        let mut config = RepoConfig::default();
+        config.stacks.discover = vec!["../**".to_owned()];
+        assert!(refused(&config).starts_with("stacks.discover"), "{}", refused(&config));
+        assert!(refused(&RepoConfig { version: 2, ..RepoConfig::default() }).starts_with("version: "));
+    }
 }

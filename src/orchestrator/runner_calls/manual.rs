@@ -24,14 +24,14 @@ impl App {
             return Err(invalid("mode", "a manual run applies"));
         }
         let sha = Sha::parse(&request.sha).map_err(|error| invalid("sha", error.to_string()))?;
-        let repo = self.repo_seen_by(key, &request.repo).await?;
-        if !(Caller::Key(key.clone())).may("apply", &repo.full_name) {
-            return Err(forbidden("this key may not apply in this repository"));
-        }
         let keys: BTreeSet<String> =
             request.stacks.iter().map(|key| normalise_key(key)).filter(|key| !key.is_empty()).collect();
         if keys.is_empty() {
             return Err(invalid("stacks", "name at least one stack"));
+        }
+        let repo = self.repo_seen_by(key, &request.repo).await?;
+        if !(Caller::Key(key.clone())).may("apply", &repo.full_name) {
+            return Err(forbidden("this key may not apply in this repository"));
         }
         let graph = self.current_graph(&repo).await?.ok_or_else(|| {
             invalid(

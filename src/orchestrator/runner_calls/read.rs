@@ -28,10 +28,11 @@ impl App {
                         return Err(Refused::Conflict(format!("run {id} is {}", run.status)).into());
                     }
                 }
-                _ => {
+                "workflow_dispatch" => {
                     self.decide_run(&run, |next| binding::bind_job(next, id, &dispatched(claims), None).map(drop))
                         .await??
                 }
+                other => return Err(forbidden(format!("jobs started by {other} read no run"))),
             }
         }
         let scene = self.store.scene(id).await?.ok_or_else(|| not_found("run"))?;

@@ -47,8 +47,12 @@ impl App {
     }
 }
 
-/// Who reports on this stack, binding a dispatched job on the way.
+/// Who reports on this stack, binding a dispatched job on the way. A superseded run is refused before anything else.
 fn reporter(next: &mut Next, caller: &Caller, id: &RunId, key: &StackKey) -> Result<Reporter, Refused> {
+    let run = &next.scene.runs[id];
+    if run.status == RunStatus::Superseded {
+        return Err(Refused::Superseded(format!("run {id} was superseded by {}", run.superseded_by)));
+    }
     match caller {
         // Seeing a run takes less than telling what became of it.
         Caller::Key(_) if !caller.may("apply", &next.scene.repo.full_name) => {
@@ -65,13 +69,11 @@ fn reporter(next: &mut Next, caller: &Caller, id: &RunId, key: &StackKey) -> Res
                 return Err(Refused::NotFound(format!("run {id} has no stack {key}")));
             }
             let job = dispatched(claims);
-            if next.scene.runs[id].status != RunStatus::Superseded {
-                match binding::bind_job(next, id, &job, Some(key)) {
-                    Ok(_) => {}
-                    // A claimed job reports even after its dispatch was closed: late evidence is kept.
-                    Err(_) if is_claimed_by(next, id, key, &job) => {}
-                    Err(refused) => return Err(refused),
-                }
+            match binding::bind_job(next, id, &job, Some(key)) {
+                Ok(_) => {}
+                // A claimed job reports even after its dispatch was closed: late evidence is kept.
+                Err(_) if is_claimed_by(next, id, key, &job) => {}
+                Err(refused) => return Err(refused),
             }
             Ok(Reporter::DispatchedJob {
                 workflow_run_id: job.workflow_run_id,
