@@ -251,16 +251,29 @@ async fn a_body_that_is_not_what_the_route_takes_is_refused() {
         }
     }
     let create = |body: Value| world.post("/v1/runs").bearer_auth(world.token()).json(&body);
-    for (what, request) in [
-        ("a number for a text", create(json!({ "repo": 5 }))),
-        ("a text for a number", create(json!({ "repo": REPOSITORY, "pr_number": "7" }))),
-        ("an unknown mode", create(json!({ "repo": REPOSITORY, "mode": "destroy" }))),
-        ("a run that is no id", create(json!({ "repo": REPOSITORY, "run_id": "latest" }))),
+    let at = |part: &str, body: Value| world.post(&run(part)).bearer_auth(world.token()).json(&body);
+    let (result, claim, check) =
+        ("/stacks/stacks%2Fvpc/result", "/stacks/stacks%2Fvpc/claim", "/stacks/stacks%2Fvpc/checks/policy");
+    for (field, request) in [
+        ("repo", create(json!({ "repo": 5 }))),
+        ("pr_number", create(json!({ "repo": REPOSITORY, "pr_number": "7" }))),
+        ("mode", create(json!({ "repo": REPOSITORY, "mode": "destroy" }))),
+        ("run_id", create(json!({ "repo": REPOSITORY, "run_id": "latest" }))),
+        ("sha", create(json!({ "repo": REPOSITORY, "pr_number": 7 }))),
+        ("graph", at("/graph", json!({}))),
+        ("graph.stacks[0].key", at("/graph", json!({ "graph": { "stacks": [{ "key": 5 }] } }))),
+        ("changed_paths[1]", at("/graph", json!({ "graph": { "repo": "", "sha": "" }, "changed_paths": ["a", 5] }))),
+        ("mode", at(result, json!({ "status": "success" }))),
+        ("status", at(result, json!({ "mode": "plan", "status": "fine" }))),
+        ("summary.adds", at(result, json!({ "mode": "plan", "status": "success", "summary": { "adds": "one" } }))),
+        ("workflow_run_attempt", at(claim, json!({ "sha": "", "workflow_run_attempt": "1" }))),
+        ("status", at(check, json!({ "status": "maybe" }))),
+        ("force_state", world.post("/v1/unlock").bearer_auth(&key).json(&json!({ "force_state": "yes" }))),
     ] {
-        sent(request).await.refuses(what, 400, "invalid");
+        let refused = sent(request).await.refuses(field, 400, "invalid");
+        assert_eq!(refused["details"]["field"], field, "{refused}");
+        assert!(refused["message"].as_str().unwrap().starts_with(&format!("{field}: ")), "{refused}");
     }
-    let no_sha = sent(create(json!({ "repo": REPOSITORY, "pr_number": 7 }))).await.refuses("no sha", 400, "invalid");
-    assert_eq!(no_sha["details"]["field"], "sha");
 
     let manual = |body: Value| world.post("/v1/runs").bearer_auth(&key).json(&body);
     for (field, body) in [
@@ -300,7 +313,12 @@ async fn a_body_over_its_limit_is_too_large_and_one_under_it_is_read() {
         // A body of spaces is read to its end, and found to be no JSON.
         for (bytes, status) in [(*limit, 400), (limit + 1, 413)] {
             let request = world.post(route).bearer_auth(world.token()).body(" ".repeat(bytes));
-            sent(request).await.refuses(&format!("{bytes} bytes at {route}"), status, "invalid");
+            let refused = sent(request).await.refuses(&format!("{bytes} bytes at {route}"), status, "invalid");
+            let message = refused["message"].as_str().unwrap();
+            assert_eq!(
+                message.contains(&format!("{bytes} bytes")) && message.contains(&limit.to_string()),
+                status == 413
+            );
         }
     }
     assert_eq!(world.state().await, before);
@@ -343,6 +361,9 @@ async fn an_id_that_names_nothing_is_not_found() {
         ("a repository to unlock in", world.post("/v1/unlock").bearer_auth(&key).json(&nowhere)),
         ("a route", world.get("/v1/nonsense").bearer_auth(&key)),
         ("a route, without a credential", world.post("/v1/nonsense/too")),
+        ("the root of the routes", world.get("/v1/")),
+        ("a route to sign in", world.get("/auth/nonsense")),
+        ("the root of signing in", world.post("/auth/")),
     ] {
         sent(request).await.refuses(what, 404, "not_found");
     }
@@ -354,18 +375,116 @@ async fn a_list_refuses_parameters_it_does_not_understand() {
     let world = World::new().await;
     let key = world.key("ci", &["--scope", "read"]).await;
     let before = world.state().await;
-    for (field, query) in [
-        ("limit", "limit=0"),
-        ("limit", "limit=-1"),
-        ("limit", "limit=many"),
-        ("cursor", "cursor=x"),
-        ("mode", "mode=destroy"),
-        ("status", "status=fine"),
-        ("pr", "pr=0"),
-    ] {
-        let answer = sent(world.get(&format!("/v1/repos/{REPOSITORY}/runs?{query}")).bearer_auth(&key)).await;
+    let [runs, stacks] = ["runs", "stacks"].map(|list| format!("/v1/repos/{REPOSITORY}/{list}"));
+    for list in [runs.as_str(), &stacks, "/v1/audit"] {
+        for (field, query) in [
+            ("limit", "limit=0"),
+            ("limit", "limit=-1"),
+            ("limit", "limit=%2B1"),
+            ("limit", "limit=many"),
+            ("limit", "limit="),
+            ("cursor", "cursor=!"),
+            ("cursor", "cursor=_w"),
+        ] {
+            let answer = sent(world.get(&format!("{list}?{query}")).bearer_auth(&key)).await;
+            assert_eq!(answer.refuses(&format!("{list}?{query}"), 400, "invalid")["details"]["field"], field);
+        }
+        sent(world.get(&format!("{list}?limit=1&limit=2")).bearer_auth(&key)).await.refuses("twice", 400, "invalid");
+        for query in ["limit=1", "limit=9999", "limit=99999999999999999999", "of_a_later_version=1"] {
+            let answer = sent(world.get(&format!("{list}?{query}")).bearer_auth(&key)).await;
+            assert_eq!(answer.status, 200, "{list}?{query}: {}", answer.text);
+            answer.carries_what_every_answer_does(list);
+        }
+    }
+    for (field, query) in [("mode", "mode=destroy"), ("status", "status=fine"), ("pr", "pr=0"), ("pr", "pr=%2B7")] {
+        let answer = sent(world.get(&format!("{runs}?{query}")).bearer_auth(&key)).await;
         assert_eq!(answer.refuses(query, 400, "invalid")["details"]["field"], field);
     }
-    assert_eq!(sent(world.get(&format!("/v1/repos/{REPOSITORY}/runs?limit=9999")).bearer_auth(&key)).await.status, 200);
+    assert_eq!(world.state().await, before);
+}
+
+// -- what holds for every answer ------------------------------------------------------------------------
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_method_that_a_route_does_not_take_is_answered_with_those_it_does() {
+    let world = World::new().await;
+    let before = world.state().await;
+    let (run, repo) = (format!("/v1/runs/{RUN}"), format!("/v1/repos/{REPOSITORY}/runs"));
+    for (method, path, allowed) in [
+        (Method::GET, "/v1/runs", "POST"),
+        (Method::DELETE, run.as_str(), "GET,HEAD"),
+        (Method::POST, repo.as_str(), "GET,HEAD"),
+        (Method::PUT, "/v1/unlock", "POST"),
+        (Method::POST, "/healthz", "GET,HEAD"),
+        (Method::PATCH, "/webhooks/github", "POST"),
+    ] {
+        let answer = sent(world.request(method, path)).await;
+        answer.refuses(path, 405, "invalid");
+        assert_eq!(answer.headers["allow"], allowed, "{path}");
+    }
+    assert_eq!(world.state().await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn head_is_answered_like_get_but_without_a_body() {
+    let world = World::new().await;
+    let key = world.key("ci", &["--scope", "read"]).await;
+    for (path, status) in
+        [("/healthz", 200), ("/readyz", 200), ("/v1/audit", 200), ("/v1/nonsense", 404), ("/v1/runs/latest", 404)]
+    {
+        let [get, head] = [Method::GET, Method::HEAD].map(|method| world.request(method, path).bearer_auth(&key));
+        let (get, head) = (sent(get).await, sent(head).await);
+        assert_eq!((get.status.as_u16(), head.status.as_u16(), head.text.as_str()), (status, status, ""), "{path}");
+        for answer in [&get, &head] {
+            answer.carries_what_every_answer_does(path);
+            assert_eq!(answer.headers["content-type"], "application/json", "{path}");
+        }
+        assert_eq!(get.headers.get("content-length"), head.headers.get("content-length"), "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_is_refused_carries_what_every_answer_does_and_a_policy() {
+    let world = World::new().await;
+    for (method, path) in [(Method::GET, "/"), (Method::GET, "/nowhere"), (Method::POST, "/runs")] {
+        let answer = sent(world.request(method, path)).await;
+        answer.carries_what_every_answer_does(path);
+        assert!(
+            answer.headers["content-security-policy"].to_str().unwrap().starts_with("default-src 'self'"),
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_is_one_line_of_the_log_without_what_was_sent() {
+    let world = World::new().await;
+    let named = |request: RequestBuilder, id: &str| request.header("X-Request-Id", id.to_owned());
+    let unsigned = world.post("/webhooks/github").header("X-Hub-Signature-256", "sha256=hunter2").body("hunter2");
+    let no_key = world.get("/v1/audit?cursor=hunter2").bearer_auth("sk_hunter2");
+    let no_number =
+        world.post("/v1/runs").bearer_auth(world.token()).json(&json!({ "repo": REPOSITORY, "pr_number": "hunter2" }));
+    for (id, request, status, code, path) in [
+        ("no-signature", unsigned, 401, "unauthorized", "/webhooks/github"),
+        ("no-key", no_key, 401, "unauthorized", "/v1/audit"),
+        ("no-number", no_number, 400, "invalid", "/v1/runs"),
+    ] {
+        let answer = sent(named(request, id)).await;
+        assert_eq!((answer.status.as_u16(), answer.headers["x-request-id"].to_str().unwrap()), (status, id));
+        let line = world.logged(id).await;
+        assert_eq!((&line["fields"]["status"], &line["fields"]["code"]), (&json!(status), &json!(code)), "{line}");
+        assert_eq!(line["span"]["path"], path, "{line}");
+    }
+    assert_eq!(world.logged("no-number").await["fields"]["field"], "pr_number");
+    assert!(!world.log().contains("hunter2"), "{}", world.log());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_told_to_stop_leaves_everything_in_one_file() {
+    let mut world = World::new().await;
+    let before = world.state().await;
+    let (ended, files) = tokio::task::block_in_place(|| world.stop());
+    assert!(ended.success(), "{ended}: {}", world.log());
+    assert_eq!(files, ["server.db"]);
     assert_eq!(world.state().await, before);
 }
