@@ -3,7 +3,8 @@
 //! Shapes only: one definition for the side that sends and the side that reads.
 //! Within `v1` fields are only added, and both sides ignore fields they do not know.
 
-use serde::{Deserialize, Serialize};
+use serde::de::IntoDeserializer as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::clock::{Millis, as_rfc3339};
 use crate::config::model::{PlanOutput, RepoConfig};
@@ -30,15 +31,15 @@ pub struct CreateRunRequest {
     pub base_sha: String,
     #[serde(skip_serializing_if = "is_zero")]
     pub pr_number: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "none_if_empty")]
     pub mode: Option<Mode>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "none_if_empty")]
     pub trigger: Option<Trigger>,
     #[serde(skip_serializing_if = "is_zero")]
     pub workflow_run_id: i64,
     #[serde(skip_serializing_if = "is_zero_u32")]
     pub workflow_run_attempt: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "none_if_empty")]
     pub run_id: Option<RunId>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stacks: Vec<String>,
@@ -383,6 +384,12 @@ pub struct ErrorBody {
     pub message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<serde_json::Value>,
+}
+
+/// An empty text says as little as a field that was left out (spec 20 §5.1).
+fn none_if_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?.filter(|text| !text.is_empty());
+    text.map(|text| T::deserialize(text.into_deserializer())).transpose()
 }
 
 fn is_zero(number: &i64) -> bool {

@@ -13,7 +13,7 @@ use crate::github::oidc::{OidcSettings, OidcVerifier};
 use crate::http::{self, Shared};
 use crate::orchestrator::{Addresses, App, workers};
 use crate::settings::Settings;
-use crate::store::{self, StoreError};
+use crate::store::{self, Store, StoreError};
 use crate::web::{self, Pages};
 
 /// How often a process tries to lead, and a leader renews its lease and looks for due slots.
@@ -22,6 +22,9 @@ const TICK: Duration = Duration::from_secs(10);
 const DRAIN: Duration = Duration::from_secs(15);
 /// Time for running handlers after that.
 const HANDLER_DRAIN: Duration = Duration::from_secs(30);
+
+/// Time for the database's connections to end after that.
+const CLOSE_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -54,9 +57,27 @@ pub async fn run(
     surroundings: Surroundings,
     ready: impl FnOnce(std::net::SocketAddr),
 ) -> Result<(), ServeError> {
-    let Surroundings { clock, stop, clock_moved } = surroundings;
     crate::github::install_crypto();
+    // First, so that a port in use is found before a database is made.
+    let listener = TcpListener::bind(settings.listen)
+        .await
+        .map_err(|source| ServeError::Listen { address: settings.listen, source })?;
     let store = store::open(&settings.database_url, settings.database_connections).await?;
+    let served = serve(settings, surroundings, listener, store.clone(), ready).await;
+    if tokio::time::timeout(CLOSE_MAX, store.close()).await.is_err() {
+        tracing::warn!("some work still holds the database: its connections end with this process");
+    }
+    served
+}
+
+async fn serve(
+    settings: Settings,
+    surroundings: Surroundings,
+    listener: TcpListener,
+    store: Arc<dyn Store>,
+    ready: impl FnOnce(std::net::SocketAddr),
+) -> Result<(), ServeError> {
+    let Surroundings { clock, stop, clock_moved } = surroundings;
     let github = GitHubClient::new(ClientSettings {
         api_url: settings.github_api_url.clone(),
         app_id: settings.app.id,
@@ -80,9 +101,6 @@ pub async fn run(
     let app = Arc::new(App::new(store, Arc::new(github), clock, addresses, random));
     let shared = Arc::new(Shared { app: app.clone(), oidc, webhook_secret: settings.app.webhook_secret.clone() });
 
-    let listener = TcpListener::bind(settings.listen)
-        .await
-        .map_err(|source| ServeError::Listen { address: settings.listen, source })?;
     let address = listener.local_addr().map_err(ServeError::Serve)?;
     app.store.take_over().await?;
     app.enqueue_start().await.map_err(|error| match error {
@@ -105,7 +123,8 @@ pub async fn run(
     if settings.open_pages {
         tracing::warn!(%address, "STACKORDER_OPEN_PAGES is on: anyone who reaches this address may read every page");
     }
-    let router = http::router(shared).merge(web::router(Pages::of(&app, settings.open_pages)));
+    let routes = http::router(shared).merge(web::router(Pages::of(&app, settings.open_pages)));
+    let router = http::around(routes, &settings.base_url);
     tracing::info!(%address, base_url = settings.base_url, "serving");
     ready(address);
     let mut stopping = stop.clone();
@@ -113,13 +132,13 @@ pub async fn run(
         let _ = stopping.wait_for(|stop| *stop).await;
     });
     let mut drained = stop.clone();
-    tokio::select! {
-        served = async { serving.await } => served.map_err(ServeError::Serve)?,
-        () = async { let _ = drained.wait_for(|stop| *stop).await; tokio::time::sleep(DRAIN).await } => {}
-    }
+    let served = tokio::select! {
+        served = async { serving.await } => served.map_err(ServeError::Serve),
+        () = async { let _ = drained.wait_for(|stop| *stop).await; tokio::time::sleep(DRAIN).await } => Ok(()),
+    };
     let _ = tokio::time::timeout(HANDLER_DRAIN, async { while tasks.join_next().await.is_some() {} }).await;
-    tasks.abort_all();
-    Ok(())
+    tasks.shutdown().await;
+    served
 }
 
 /// Tries to lead, and writes due slots while leading.

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::FormatFlag;
 use crate::clock::{Clock as _, DAY_MS, SystemClock, rfc3339};
 use crate::ids::{RepoName, hex};
-use crate::store::{self, ApiKey};
+use crate::store::{self, ApiKey, Store};
 
 /// Connections of a command that does one thing.
 const CONNECTIONS: u32 = 1;
@@ -66,13 +66,22 @@ enum Scope {
 pub(super) async fn run(args: AdminArgs, format: FormatFlag) -> anyhow::Result<()> {
     let AdminCommand::Keys { command } = args.command;
     let database = std::env::var("DATABASE_URL").context("DATABASE_URL is not set: it names the server's database")?;
+    // Before a database is made for nothing.
+    if let KeysCommand::Create { repos, .. } = &command {
+        for repo in repos {
+            RepoName::parse(repo)?;
+        }
+    }
     let store = store::open(&database, CONNECTIONS).await?;
+    let done = keys(&*store, command, format).await;
+    store.close().await;
+    done
+}
+
+async fn keys(store: &dyn Store, command: KeysCommand, format: FormatFlag) -> anyhow::Result<()> {
     let now = SystemClock::default().now();
     match command {
         KeysCommand::Create { name, scopes, repos, days } => {
-            for repo in &repos {
-                RepoName::parse(repo)?;
-            }
             let taken = store.api_keys().await?.into_iter().any(|key| key.name == name && key.revoked_at.is_none());
             anyhow::ensure!(!taken, "there is a key named {name:?} already; revoke it first");
             let secret = format!("sk_{}", hex(&rand::random::<[u8; 32]>()));

@@ -1,5 +1,9 @@
 //! From a request's credential to a caller (spec 20 §2, spec 23 §3.1, §5).
 
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use sha2::{Digest, Sha256};
 
@@ -19,11 +23,33 @@ const TOKEN_BYTES_MAX: usize = 64 * 1024;
 const USE_NOTED_EVERY_MS: Millis = MINUTE_MS;
 
 /// A runner job or an API key. Each OIDC token is accepted once.
-pub async fn caller(shared: &Shared, headers: &HeaderMap) -> Result<Caller, ApiError> {
-    let token = bearer(headers)?;
-    if token.starts_with(KEY_PREFIX) {
-        return api_key(shared, token).await.map(Caller::Key);
+impl FromRequestParts<Arc<Shared>> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self, ApiError> {
+        let token = bearer(&parts.headers)?;
+        if token.starts_with(KEY_PREFIX) {
+            api_key(shared, token).await.map(Caller::Key)
+        } else {
+            job(shared, token).await
+        }
     }
+}
+
+/// Only an API key; anything else is 401.
+impl FromRequestParts<Arc<Shared>> for ApiKey {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self, ApiError> {
+        let token = bearer(&parts.headers)?;
+        if !token.starts_with(KEY_PREFIX) {
+            return Err(ApiError::unauthorized("this route takes an API key"));
+        }
+        api_key(shared, token).await
+    }
+}
+
+async fn job(shared: &Shared, token: &str) -> Result<Caller, ApiError> {
     let claims = shared.oidc.verify(token).await.map_err(|error| match error {
         OidcError::Unauthorized(reason) => ApiError::unauthorized(reason),
         OidcError::Forbidden(reason) => ApiError::forbidden(reason),
@@ -42,15 +68,6 @@ pub async fn caller(shared: &Shared, headers: &HeaderMap) -> Result<Caller, ApiE
         return Err(ApiError::forbidden("the App installation is suspended"));
     }
     Ok(Caller::Job { claims, repo: Box::new(repo) })
-}
-
-/// Only an API key; anything else is 401.
-pub async fn key(shared: &Shared, headers: &HeaderMap) -> Result<ApiKey, ApiError> {
-    let token = bearer(headers)?;
-    if !token.starts_with(KEY_PREFIX) {
-        return Err(ApiError::unauthorized("this route takes an API key"));
-    }
-    api_key(shared, token).await
 }
 
 async fn api_key(shared: &Shared, token: &str) -> Result<ApiKey, ApiError> {

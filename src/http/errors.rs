@@ -12,6 +12,9 @@ use crate::orchestrator::Error;
 use crate::orchestrator::runner_calls::CallError;
 use crate::run::report::Refused;
 
+/// Most characters of a message or a reason: it may quote what the caller sent.
+const MESSAGE_CHARS_MAX: usize = 1000;
+
 #[derive(Debug)]
 pub struct ApiError {
     status: StatusCode,
@@ -20,7 +23,7 @@ pub struct ApiError {
 
 impl ApiError {
     fn new(status: StatusCode, code: &str, message: impl Into<String>) -> Self {
-        Self { status, body: ErrorBody { code: code.to_owned(), message: message.into(), details: None } }
+        Self { status, body: ErrorBody { code: code.to_owned(), message: shortened(message.into()), details: None } }
     }
 
     fn with(mut self, details: Value) -> Self {
@@ -33,7 +36,8 @@ impl ApiError {
     }
 
     pub fn invalid_field(field: &str, reason: &str) -> Self {
-        Self::invalid(format!("{field}: {reason}")).with(json!({ "field": field, "reason": reason }))
+        let details = json!({ "field": shortened(field.to_owned()), "reason": shortened(reason.to_owned()) });
+        Self::invalid(format!("{field}: {reason}")).with(details)
     }
 
     pub fn unauthorized(message: impl Into<String>) -> Self {
@@ -113,16 +117,38 @@ impl From<crate::store::StoreError> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
+        self.log();
         let mut response = (self.status, Json(self.body)).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"stackorder\""));
         }
-        if self.status == StatusCode::METHOD_NOT_ALLOWED {
-            headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
-        }
         response
+    }
+}
+
+impl ApiError {
+    /// One line for each refusal, under the request's name. A reason why a field is wrong may quote a secret: of those only the
+    /// field is named.
+    fn log(&self) {
+        let status = self.status.as_u16();
+        let ErrorBody { code, message, details } = &self.body;
+        let field = details.as_ref().and_then(|details| details["field"].as_str());
+        match (status, field) {
+            // Whoever made it has written down the cause.
+            (500, _) => {}
+            (501.., _) => tracing::warn!(status, code, message, "request not served"),
+            (_, Some(field)) => tracing::info!(status, code, field, "request refused"),
+            (_, None) => tracing::info!(status, code, message, "request refused"),
+        }
+    }
+}
+
+fn shortened(text: String) -> String {
+    match text.char_indices().nth(MESSAGE_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
     }
 }
 

@@ -1,9 +1,10 @@
 //! `/healthz`: the process answers; `/readyz`: the database does.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::State as Extract;
+use axum::extract::State;
 use serde_json::{Value, json};
 
 use super::Shared;
@@ -16,7 +17,7 @@ pub async fn healthz() -> Json<Value> {
     Json(body())
 }
 
-pub async fn readyz(Extract(shared): Extract<std::sync::Arc<Shared>>) -> Result<Json<Value>, ApiError> {
+pub async fn readyz(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, ApiError> {
     match tokio::time::timeout(PROBE_MAX, shared.app.store.ping()).await {
         Ok(Ok(())) => Ok(Json(body())),
         Ok(Err(_)) | Err(_) => Err(ApiError::unavailable("the database does not answer")),

@@ -1,17 +1,18 @@
 //! Reading for API keys: runs, stacks and audit of what a key may see (spec 20 §4, §5.9).
 
-use axum::extract::{Path, Query, State as Extract};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::Shared;
+use super::call::{Asked, Named};
 use super::errors::ApiError;
-use super::runs::answered;
-use super::{Shared, auth};
-use crate::api::lock_info;
+use crate::api::{RunJson, lock_info};
 use crate::clock::{Millis, rfc3339};
 use crate::graph::resolution::LockInfo;
 use crate::ids::{RepoName, RunId};
@@ -19,7 +20,10 @@ use crate::orchestrator::runner_calls::Caller;
 use crate::plan::summary::PlanSummary;
 use crate::run::model::{Repo, Run};
 use crate::run::status::{Mode, RunStatus};
-use crate::store::RunFilter;
+use crate::store::{ApiKey, RunFilter};
+
+type Shares = State<Arc<Shared>>;
+type Answer<T> = Result<Json<T>, ApiError>;
 
 const LIMIT_DEFAULT: u32 = 50;
 const LIMIT_MAX: u32 = 500;
@@ -35,14 +39,16 @@ pub struct Paging {
 }
 
 #[derive(Debug, Serialize)]
-struct Page<T> {
+pub struct Page<T> {
     items: Vec<T>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
+    #[serde(skip_serializing_if = "is_zero")]
+    total: usize,
 }
 
 #[derive(Debug, Serialize)]
-struct StackDetail {
+pub struct StackDetail {
     id: String,
     repo: String,
     key: String,
@@ -65,12 +71,12 @@ struct DriftStatus {
 
 /// `GET /v1/repos/{owner}/{repo}/runs`, newest first.
 pub async fn runs(
-    Extract(shared): Extract<std::sync::Arc<Shared>>,
-    Path((owner, name)): Path<(String, String)>,
-    Query(paging): Query<Paging>,
-    headers: HeaderMap,
-) -> Result<Response, ApiError> {
-    let repo = visible_repo(&shared, &headers, &owner, &name).await?;
+    State(shared): Shares,
+    key: ApiKey,
+    Named((owner, name)): Named<(String, String)>,
+    Asked(paging): Asked<Paging>,
+) -> Answer<Page<RunJson>> {
+    let repo = visible_repo(&shared, key, &owner, &name).await?;
     let limit = limit(&paging)?;
     let filter = RunFilter {
         repo_id: Some(repo.id),
@@ -94,17 +100,17 @@ pub async fn runs(
     found.truncate(limit as usize);
     let next_cursor = found.last().filter(|_| more).map(cursor_after);
     let items = found.iter().map(|run| shared.app.run_json(run, &repo)).collect();
-    Ok(answered(StatusCode::OK, Page { items, next_cursor }))
+    Ok(Json(Page { items, next_cursor, total: 0 }))
 }
 
 /// `GET /v1/repos/{owner}/{repo}/stacks`, by key, live ones only.
 pub async fn stacks(
-    Extract(shared): Extract<std::sync::Arc<Shared>>,
-    Path((owner, name)): Path<(String, String)>,
-    Query(paging): Query<Paging>,
-    headers: HeaderMap,
-) -> Result<Response, ApiError> {
-    let repo = visible_repo(&shared, &headers, &owner, &name).await?;
+    State(shared): Shares,
+    key: ApiKey,
+    Named((owner, name)): Named<(String, String)>,
+    Asked(paging): Asked<Paging>,
+) -> Answer<Page<StackDetail>> {
+    let repo = visible_repo(&shared, key, &owner, &name).await?;
     let limit = limit(&paging)? as usize;
     let after = match paging.cursor.as_deref() {
         Some(text) => Some(
@@ -114,9 +120,9 @@ pub async fn stacks(
     };
     let locks = shared.app.store.locks(Some(repo.id)).await?;
     let mut records = shared.app.store.stacks(repo.id).await?;
-    records.retain(|record| {
-        record.removed_at.is_none() && after.as_deref().is_none_or(|after| record.key.as_str() > after)
-    });
+    records.retain(|record| record.removed_at.is_none());
+    let total = records.len();
+    records.retain(|record| after.as_deref().is_none_or(|after| record.key.as_str() > after));
     records.sort_by(|a, b| a.key.cmp(&b.key));
     let more = records.len() > limit;
     records.truncate(limit);
@@ -137,16 +143,11 @@ pub async fn stacks(
             key: record.key.to_string(),
         })
         .collect();
-    Ok(answered(StatusCode::OK, Page { items, next_cursor }))
+    Ok(Json(Page { items, next_cursor, total }))
 }
 
 /// `GET /v1/audit`, newest first; a key sees entries of its repositories.
-pub async fn audit(
-    Extract(shared): Extract<std::sync::Arc<Shared>>,
-    Query(paging): Query<Paging>,
-    headers: HeaderMap,
-) -> Result<Response, ApiError> {
-    let key = auth::key(&shared, &headers).await?;
+pub async fn audit(State(shared): Shares, key: ApiKey, Asked(paging): Asked<Paging>) -> Answer<Page<Value>> {
     if !key.scopes.iter().any(|scope| scope == "read") {
         return Err(ApiError::forbidden("this key may not read"));
     }
@@ -162,11 +163,10 @@ pub async fn audit(
         ),
         None => None,
     };
-    let entries = shared.app.store.audit(limit, before).await?;
-    let next_cursor = entries
-        .last()
-        .filter(|_| entries.len() == limit as usize)
-        .map(|(id, _)| URL_SAFE_NO_PAD.encode(id.to_string()));
+    let mut entries = shared.app.store.audit(limit + 1, before).await?;
+    let more = entries.len() > limit as usize;
+    entries.truncate(limit as usize);
+    let next_cursor = entries.last().filter(|_| more).map(|(id, _)| URL_SAFE_NO_PAD.encode(id.to_string()));
     let seen = |entry: &&(i64, crate::run::model::AuditEntry)| {
         key.repos.is_empty()
             || entry
@@ -186,12 +186,11 @@ pub async fn audit(
             })
         })
         .collect::<Vec<_>>();
-    Ok(answered(StatusCode::OK, Page { items, next_cursor }))
+    Ok(Json(Page { items, next_cursor, total: 0 }))
 }
 
 /// Hidden and missing are the same answer.
-async fn visible_repo(shared: &Shared, headers: &HeaderMap, owner: &str, name: &str) -> Result<Repo, ApiError> {
-    let key = auth::key(shared, headers).await?;
+async fn visible_repo(shared: &Shared, key: ApiKey, owner: &str, name: &str) -> Result<Repo, ApiError> {
     let missing = || ApiError::not_found("no such repository");
     let name = RepoName::parse(&format!("{owner}/{name}")).map_err(|_| missing())?;
     let repo = shared.app.store.repo_by_name(&name).await?.ok_or_else(missing)?;
@@ -201,11 +200,15 @@ async fn visible_repo(shared: &Shared, headers: &HeaderMap, owner: &str, name: &
 fn limit(paging: &Paging) -> Result<u32, ApiError> {
     match paging.limit.as_deref() {
         None => Ok(LIMIT_DEFAULT),
-        Some(text) => match text.parse::<u32>() {
-            Ok(limit) if limit > 0 => Ok(limit.min(LIMIT_MAX)),
-            Ok(_) | Err(_) => Err(ApiError::invalid_field("limit", "a positive integer")),
-        },
+        // A number that no integer holds is over the maximum all the same.
+        Some(text) if is_positive(text) => Ok(text.parse().map_or(LIMIT_MAX, |limit: u32| limit.min(LIMIT_MAX))),
+        Some(_) => Err(ApiError::invalid_field("limit", "a positive integer")),
     }
+}
+
+/// Digits, and not all of them 0.
+fn is_positive(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit()) && text.bytes().any(|byte| byte != b'0')
 }
 
 /// The cursor of the runs that come after this one in a list that runs newest first.
@@ -225,12 +228,41 @@ fn bad_cursor() -> ApiError {
 }
 
 fn positive(name: &'static str, text: &str) -> Result<i64, ApiError> {
-    match text.parse::<i64>() {
-        Ok(number) if number > 0 => Ok(number),
-        Ok(_) | Err(_) => Err(ApiError::invalid_field(name, "a positive integer")),
-    }
+    let number = text.parse().ok().filter(|_| is_positive(text));
+    number.ok_or_else(|| ApiError::invalid_field(name, "a positive integer"))
 }
 
 fn field(name: &'static str, error: &crate::ids::ParseError) -> ApiError {
     ApiError::invalid_field(name, &error.to_string())
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_a_positive_integer_and_above_the_maximum_the_maximum() {
+        let limit_of = |text: &str| limit(&Paging { limit: Some(text.to_owned()), ..Paging::default() }).ok();
+        for (text, wanted) in [("1", 1), ("0050", 50), ("500", 500), ("501", 500), ("99999999999999999999", 500)] {
+            assert_eq!(limit_of(text), Some(wanted), "{text}");
+        }
+        for text in ["", "0", "000", "-1", "+1", "1.5", "1e3", " 1", "many", "١"] {
+            assert_eq!(limit_of(text), None, "{text}");
+        }
+        assert_eq!(limit(&Paging::default()).ok(), Some(50));
+    }
+
+    #[test]
+    fn a_cursor_is_what_an_answer_gave_and_nothing_else() {
+        let id = RunId::parse("00000000-0000-4000-8000-000000000001").unwrap();
+        let of = |text: &str| URL_SAFE_NO_PAD.encode(text);
+        assert_eq!(cursor(&of(&format!("17 {id}"))), Some((17, id.clone())));
+        for text in ["", "x", "!", &of("17"), &of("17 latest"), &of(&format!("late {id}")), &format!("17 {id}")] {
+            assert_eq!(cursor(text), None, "{text}");
+        }
+    }
 }

@@ -1,30 +1,31 @@
 //! `POST /webhooks/github`: verified, stored, acknowledged; worked off later (spec 20 §5.12).
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::State as Extract;
-use axum::extract::rejection::BytesRejection;
+use axum::body::Body;
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Shared;
+use super::call;
 use super::errors::ApiError;
 use crate::github::webhook;
 use crate::store::Stored;
 
 /// GitHub sends up to 25 MB; what we read of an event is far smaller.
 pub const WEBHOOK_BYTES_MAX: usize = 5 * 1024 * 1024;
+/// Longest wait for the insert; GitHub waits for ten seconds itself.
+const INSERT_MAX: Duration = Duration::from_secs(10);
 
 pub async fn receive(
-    Extract(shared): Extract<std::sync::Arc<Shared>>,
+    State(shared): State<Arc<Shared>>,
     headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
-) -> Result<Response, ApiError> {
-    let body = body.map_err(|rejected| match rejected.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => ApiError::too_large("a delivery may have 5 MiB"),
-        _ => ApiError::invalid("the body could not be read"),
-    })?;
+    body: Body,
+) -> Result<(StatusCode, Json<Value>), ApiError> {
+    let body = call::read(&headers, body, WEBHOOK_BYTES_MAX).await?;
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     // Before headers and JSON: nothing unsigned is looked at.
     if !webhook::verify(&shared.webhook_secret, header("X-Hub-Signature-256"), &body) {
@@ -33,21 +34,29 @@ pub async fn receive(
     let (Some(event), Some(delivery)) = (header("X-GitHub-Event"), header("X-GitHub-Delivery")) else {
         return Err(ApiError::invalid("X-GitHub-Event and X-GitHub-Delivery are required"));
     };
-    let payload = std::str::from_utf8(&body).map_err(|_| ApiError::invalid("the body is not UTF-8"))?;
-    if serde_json::from_str::<serde::de::IgnoredAny>(payload).is_err() {
+    let payload = String::from_utf8(body.into()).map_err(|_| ApiError::invalid("the body is not UTF-8"))?;
+    if serde_json::from_str::<serde::de::IgnoredAny>(&payload).is_err() {
         return Err(ApiError::invalid("the body is not JSON"));
     }
     if event == "ping" {
-        return Ok((StatusCode::OK, Json(json!({ "ok": true }))).into_response());
+        return Ok((StatusCode::OK, Json(json!({ "ok": true }))));
     }
-    let app = &shared.app;
-    let stored = app.store.store_delivery(delivery, event, payload, app.now()).await;
-    // GitHub shows a failed delivery, which can then be redelivered.
-    let queued = stored.map_err(|error| ApiError::internal(&error))? == Stored::Queued;
-    app.wake.notify_waiters();
-    Ok((StatusCode::ACCEPTED, Json(json!({ "queued": queued }))).into_response())
+    let queued = store(&shared, delivery.to_owned(), event.to_owned(), payload).await? == Stored::Queued;
+    Ok((StatusCode::ACCEPTED, Json(json!({ "queued": queued }))))
 }
 
-pub async fn wrong_method() -> ApiError {
-    ApiError::method_not_allowed("webhooks are posted")
+/// GitHub shows a delivery that could not be stored as failed, and it can be delivered again.
+async fn store(shared: &Shared, delivery: String, event: String, payload: String) -> Result<Stored, ApiError> {
+    let app = shared.app.clone();
+    // A task of its own, so that GitHub's hanging up does not take the insert back.
+    let insert = tokio::spawn(async move {
+        let stored = app.store.store_delivery(&delivery, &event, &payload, app.now()).await;
+        app.wake.notify_waiters();
+        stored
+    });
+    match tokio::time::timeout(INSERT_MAX, insert).await {
+        Ok(Ok(stored)) => stored.map_err(|error| ApiError::internal(&error)),
+        Ok(Err(error)) => Err(ApiError::internal(&error)),
+        Err(error) => Err(ApiError::internal(&error)),
+    }
 }

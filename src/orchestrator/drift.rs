@@ -23,8 +23,7 @@ pub fn drift_title(key: &StackKey) -> String {
 impl App {
     /// Spreads one check per live stack over the hour.
     pub(super) async fn schedule_drift(&self, repo: &Repo, fire: Millis) -> Result<()> {
-        let graph =
-            self.current_graph(repo).await.map_err(|_| super::Error::Invalid("the graph cannot be read".to_owned()))?;
+        let graph = self.current_graph(repo).await?;
         let Some(graph) = graph else { return Ok(()) };
         let mut keys: Vec<StackKey> = graph
             .stacks
@@ -56,8 +55,7 @@ impl App {
             tracing::info!(repo = %repo.full_name, %key, "drift check skipped: the stack is locked");
             return Ok(());
         }
-        let graph =
-            self.current_graph(repo).await.map_err(|_| super::Error::Invalid("the graph cannot be read".to_owned()))?;
+        let graph = self.current_graph(repo).await?;
         let Some(stack) = graph.as_ref().and_then(|graph| graph.stacks.iter().find(|stack| stack.key == key.as_str()))
         else {
             return Ok(());

@@ -4,7 +4,7 @@
 //! a version check, and decided again on conflict. GitHub is asked before a scene is loaded or after it was committed,
 //! never in between. Effects for GitHub are jobs of the same commit, worked off by `workers`.
 //!
-//! - `runner_calls`: what jobs call: register, upload, claim, result, verdict, manual runs; `unlock`: what a key may free.
+//! - `runner_calls`: what jobs and keys call: register, upload, claim, result, verdict, manual runs; `unlock`: what a key may free.
 //! - `installations`, `pull_requests`, `comments`, `workflow_runs`: one file per kind of webhook.
 //! - `plans`, `applies`: starting dispatched plans and applies.
 //! - `dispatches`, `rendering`: the jobs that write to GitHub.

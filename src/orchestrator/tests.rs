@@ -109,7 +109,7 @@ impl World {
             pr_number: 1,
             ..CreateRunRequest::default()
         };
-        let (created, _) = self.app.create_run(&job, &request).await.unwrap();
+        let created = self.app.create_run(&job, &request).await.unwrap();
         let upload = GraphUploadRequest {
             graph: crate::graph::model::Graph { tree_hash: "same".to_owned(), ..graph("vpc <- eks") },
             changed_paths: changed.iter().map(ToString::to_string).collect(),
@@ -193,7 +193,7 @@ async fn a_key_that_only_reads_reports_nothing() {
     let world = World::new().await;
     world.plan(sha('a')).await;
     let apply = Caller::Key(api_key(&["apply"], &[]));
-    let (started, _) = world.app.create_run(&apply, &manual()).await.unwrap();
+    let started = world.app.create_run(&apply, &manual()).await.unwrap();
 
     let report = result(Mode::Apply, "+1", "b");
     let reader = Caller::Key(api_key(&["read"], &[]));
@@ -378,4 +378,64 @@ async fn a_plan_workflow_is_run_again_once_for_a_comment() {
         }
         assert_eq!(world.github.script().told.len(), reruns);
     }
+}
+
+#[tokio::test]
+async fn a_superseded_run_is_refused_as_that_whoever_reports() {
+    let world = World::new().await;
+    let (old, _) = world.plan(sha('a')).await;
+    world.plan(sha('b')).await;
+    let report = result(Mode::Plan, "+1", "late");
+    let reader = Caller::Key(api_key(&["read"], &[]));
+    for caller in [world.plan_job().await, reader] {
+        let answer = world.app.report_result(&caller, &old, &key("vpc"), &report).await;
+        assert!(matches!(refused(answer), Refused::Superseded(_)));
+    }
+}
+
+#[tokio::test]
+async fn an_upload_is_refused_for_the_state_of_its_run_before_what_it_says() {
+    let world = World::new().await;
+    let (run, _) = world.plan(sha('a')).await;
+    let mut upload = GraphUploadRequest {
+        graph: crate::graph::model::Graph { sha: sha('c').to_string(), ..graph("vpc <- eks") },
+        changed_paths: Vec::new(),
+        base_sha: String::new(),
+        config: Some(RepoConfig { version: 2, ..RepoConfig::default() }),
+        stacks: Vec::new(),
+        base: Default::default(),
+    };
+    let job = world.plan_job().await;
+    assert!(matches!(refused(world.app.upload_graph(&job, &run, upload.clone()).await), Refused::Conflict(_)));
+
+    let request = CreateRunRequest {
+        repo: "acme/infra".to_owned(),
+        sha: sha('b').to_string(),
+        pr_number: 1,
+        ..CreateRunRequest::default()
+    };
+    world.github.script().pull.head_sha = sha('b');
+    let run = world.app.create_run(&job, &request).await.unwrap().run_id;
+    let field = |refused: Refused| match refused {
+        Refused::Invalid { field, .. } => field,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(field(refused(world.app.upload_graph(&job, &run, upload.clone()).await)), "graph.sha");
+    upload.graph.sha = sha('b').to_string();
+    upload.graph.repo = "acme/other".to_owned();
+    assert_eq!(field(refused(world.app.upload_graph(&job, &run, upload.clone()).await)), "graph.repo");
+    upload.graph.repo = "ACME/infra".to_owned();
+    assert_eq!(field(refused(world.app.upload_graph(&job, &run, upload.clone()).await)), "config");
+    assert_eq!(world.app.store.run(&run).await.unwrap().unwrap().status, RunStatus::Pending);
+}
+
+#[tokio::test]
+async fn a_job_that_nothing_dispatched_reads_no_run() {
+    let world = World::new().await;
+    let (run, _) = world.plan(sha('a')).await;
+    let Caller::Job { mut claims, repo } = world.plan_job().await else { unreachable!() };
+    claims.event_name = "push".to_owned();
+    claims.git_ref = "refs/heads/main".to_owned();
+    let pushed = Caller::Job { claims, repo };
+    assert!(matches!(refused(world.app.read_run(&pushed, &run).await), Refused::Forbidden(_)));
 }

@@ -17,11 +17,11 @@ impl App {
         if request.stack_key.is_empty() {
             return Err(invalid("stack_key", "is required"));
         }
+        let stack = StackKey::parse(&request.stack_key).map_err(|error| invalid("stack_key", error.to_string()))?;
         let repo = self.repo_seen_by(key, &request.repo).await?;
         if !(Caller::Key(key.clone())).may("unlock", &repo.full_name) {
             return Err(forbidden("this key may not unlock in this repository"));
         }
-        let stack = StackKey::parse(&request.stack_key).map_err(|error| invalid("stack_key", error.to_string()))?;
         let known = self.store.stacks(repo.id).await?.into_iter().any(|record| record.key == stack);
         if !known {
             return Err(not_found("stack"));

@@ -300,6 +300,9 @@ pub trait Store: Send + Sync {
     async fn prune(&self, now: Millis, keep: &Retention) -> Result<u64>;
     /// Answers when the database does.
     async fn ping(&self) -> Result<()>;
+    /// Waits for what is under way and ends every connection; nothing can be asked afterwards. A SQLite file then holds
+    /// everything by itself: its log is written into it and removed, unless another process has it open.
+    async fn close(&self);
 }
 
 /// How long what is kept (spec 21 §8).

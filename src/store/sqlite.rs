@@ -3,6 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use sqlx::Pool;
 use sqlx::migrate::Migrator;
 use sqlx::pool::PoolOptions;
 use sqlx::sqlite::{Sqlite, SqliteConnectOptions, SqliteJournalMode, SqliteQueryResult};
@@ -36,15 +37,23 @@ pub(super) async fn open(database_url: &str, connections: u32) -> Result<SqlStor
         .foreign_keys(true);
     let writer = pool_of(1).min_connections(1).connect_with(options.clone()).await?;
 
-    // sqlx locks nothing here on SQLite, so the write lock is taken around all of them: two servers may start at once.
-    let mut tx = writer.begin_with(Sqlite::BEGIN_WRITE).await?;
-    MIGRATIONS.run_direct(None, &mut *tx, false).await.map_err(|error| StoreError::Db(error.into()))?;
-    tx.commit().await?;
+    if let Err(error) = migrate(&writer).await {
+        writer.close().await;
+        return Err(error);
+    }
 
     // Every connection to `:memory:` is a database of its own, so there can be only one.
     let in_memory = database_url.contains(":memory:") || database_url.contains("mode=memory");
     let pool = if in_memory { writer.clone() } else { pool_of(connections.max(1)).connect_with(options).await? };
     Ok(SqlStore::new(pool, writer))
+}
+
+/// All migrations or none of them. sqlx locks nothing here on SQLite, so the write lock is taken around all of them: two
+/// servers may start at once.
+async fn migrate(writer: &Pool<Sqlite>) -> Result<()> {
+    let mut tx = writer.begin_with(Sqlite::BEGIN_WRITE).await?;
+    MIGRATIONS.run_direct(None, &mut *tx, false).await.map_err(|error| StoreError::Db(error.into()))?;
+    Ok(tx.commit().await?)
 }
 
 /// Connections to a file cost nothing while they idle.

@@ -27,15 +27,7 @@ pub async fn admit(State(pages): State<Arc<Pages>>, request: Request, next: Next
 /// Adds the security headers; harmless on answers that are not HTML.
 pub async fn secure(mut response: Response) -> Response {
     let headers = response.headers_mut();
-    let always = [
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "same-origin"),
-        (header::X_FRAME_OPTIONS, "DENY"),
-        (header::CONTENT_SECURITY_POLICY, POLICY),
-    ];
-    for (name, value) in always {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    crate::http::headers::secure(headers);
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     response
 }

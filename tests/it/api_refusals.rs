@@ -1,6 +1,7 @@
 //! What the server's API and webhook receiver refuse, asked over HTTP of a real process: the status and body of spec 20,
 //! and not one row changed.
 //!
+//! - `every_answer`: methods, headers, names of requests, lines of the log, and what a stop leaves.
 //! - `world`: the process, the fake GitHub behind it, tokens and signatures.
 
 use base64::Engine as _;
@@ -9,6 +10,7 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use world::{ISSUER_KEY, KEY_ID, OTHER_KEY, REPOSITORY, STRANGER, World, sent, signature, signed};
 
+mod every_answer;
 mod world;
 
 const RUN: &str = "00000000-0000-4000-8000-000000000000";
@@ -251,16 +253,29 @@ async fn a_body_that_is_not_what_the_route_takes_is_refused() {
         }
     }
     let create = |body: Value| world.post("/v1/runs").bearer_auth(world.token()).json(&body);
-    for (what, request) in [
-        ("a number for a text", create(json!({ "repo": 5 }))),
-        ("a text for a number", create(json!({ "repo": REPOSITORY, "pr_number": "7" }))),
-        ("an unknown mode", create(json!({ "repo": REPOSITORY, "mode": "destroy" }))),
-        ("a run that is no id", create(json!({ "repo": REPOSITORY, "run_id": "latest" }))),
+    let at = |part: &str, body: Value| world.post(&run(part)).bearer_auth(world.token()).json(&body);
+    let (result, claim, check) =
+        ("/stacks/stacks%2Fvpc/result", "/stacks/stacks%2Fvpc/claim", "/stacks/stacks%2Fvpc/checks/policy");
+    for (field, request) in [
+        ("repo", create(json!({ "repo": 5 }))),
+        ("pr_number", create(json!({ "repo": REPOSITORY, "pr_number": "7" }))),
+        ("mode", create(json!({ "repo": REPOSITORY, "mode": "destroy" }))),
+        ("run_id", create(json!({ "repo": REPOSITORY, "run_id": "latest" }))),
+        ("sha", create(json!({ "repo": REPOSITORY, "pr_number": 7 }))),
+        ("graph", at("/graph", json!({}))),
+        ("graph.stacks[0].key", at("/graph", json!({ "graph": { "stacks": [{ "key": 5 }] } }))),
+        ("changed_paths[1]", at("/graph", json!({ "graph": { "repo": "", "sha": "" }, "changed_paths": ["a", 5] }))),
+        ("mode", at(result, json!({ "status": "success" }))),
+        ("status", at(result, json!({ "mode": "plan", "status": "fine" }))),
+        ("summary.adds", at(result, json!({ "mode": "plan", "status": "success", "summary": { "adds": "one" } }))),
+        ("workflow_run_attempt", at(claim, json!({ "sha": "", "workflow_run_attempt": "1" }))),
+        ("status", at(check, json!({ "status": "maybe" }))),
+        ("force_state", world.post("/v1/unlock").bearer_auth(&key).json(&json!({ "force_state": "yes" }))),
     ] {
-        sent(request).await.refuses(what, 400, "invalid");
+        let refused = sent(request).await.refuses(field, 400, "invalid");
+        assert_eq!(refused["details"]["field"], field, "{refused}");
+        assert!(refused["message"].as_str().unwrap().starts_with(&format!("{field}: ")), "{refused}");
     }
-    let no_sha = sent(create(json!({ "repo": REPOSITORY, "pr_number": 7 }))).await.refuses("no sha", 400, "invalid");
-    assert_eq!(no_sha["details"]["field"], "sha");
 
     let manual = |body: Value| world.post("/v1/runs").bearer_auth(&key).json(&body);
     for (field, body) in [
@@ -300,7 +315,12 @@ async fn a_body_over_its_limit_is_too_large_and_one_under_it_is_read() {
         // A body of spaces is read to its end, and found to be no JSON.
         for (bytes, status) in [(*limit, 400), (limit + 1, 413)] {
             let request = world.post(route).bearer_auth(world.token()).body(" ".repeat(bytes));
-            sent(request).await.refuses(&format!("{bytes} bytes at {route}"), status, "invalid");
+            let refused = sent(request).await.refuses(&format!("{bytes} bytes at {route}"), status, "invalid");
+            let message = refused["message"].as_str().unwrap();
+            assert_eq!(
+                message.contains(&format!("{bytes} bytes")) && message.contains(&limit.to_string()),
+                status == 413
+            );
         }
     }
     assert_eq!(world.state().await, before);
@@ -343,6 +363,9 @@ async fn an_id_that_names_nothing_is_not_found() {
         ("a repository to unlock in", world.post("/v1/unlock").bearer_auth(&key).json(&nowhere)),
         ("a route", world.get("/v1/nonsense").bearer_auth(&key)),
         ("a route, without a credential", world.post("/v1/nonsense/too")),
+        ("the root of the routes", world.get("/v1/")),
+        ("a route to sign in", world.get("/auth/nonsense")),
+        ("the root of signing in", world.post("/auth/")),
     ] {
         sent(request).await.refuses(what, 404, "not_found");
     }
@@ -354,18 +377,30 @@ async fn a_list_refuses_parameters_it_does_not_understand() {
     let world = World::new().await;
     let key = world.key("ci", &["--scope", "read"]).await;
     let before = world.state().await;
-    for (field, query) in [
-        ("limit", "limit=0"),
-        ("limit", "limit=-1"),
-        ("limit", "limit=many"),
-        ("cursor", "cursor=x"),
-        ("mode", "mode=destroy"),
-        ("status", "status=fine"),
-        ("pr", "pr=0"),
-    ] {
-        let answer = sent(world.get(&format!("/v1/repos/{REPOSITORY}/runs?{query}")).bearer_auth(&key)).await;
+    let [runs, stacks] = ["runs", "stacks"].map(|list| format!("/v1/repos/{REPOSITORY}/{list}"));
+    for list in [runs.as_str(), &stacks, "/v1/audit"] {
+        for (field, query) in [
+            ("limit", "limit=0"),
+            ("limit", "limit=-1"),
+            ("limit", "limit=%2B1"),
+            ("limit", "limit=many"),
+            ("limit", "limit="),
+            ("cursor", "cursor=!"),
+            ("cursor", "cursor=_w"),
+        ] {
+            let answer = sent(world.get(&format!("{list}?{query}")).bearer_auth(&key)).await;
+            assert_eq!(answer.refuses(&format!("{list}?{query}"), 400, "invalid")["details"]["field"], field);
+        }
+        sent(world.get(&format!("{list}?limit=1&limit=2")).bearer_auth(&key)).await.refuses("twice", 400, "invalid");
+        for query in ["limit=1", "limit=9999", "limit=99999999999999999999", "of_a_later_version=1"] {
+            let answer = sent(world.get(&format!("{list}?{query}")).bearer_auth(&key)).await;
+            assert_eq!(answer.status, 200, "{list}?{query}: {}", answer.text);
+            answer.carries_what_every_answer_does(list);
+        }
+    }
+    for (field, query) in [("mode", "mode=destroy"), ("status", "status=fine"), ("pr", "pr=0"), ("pr", "pr=%2B7")] {
+        let answer = sent(world.get(&format!("{runs}?{query}")).bearer_auth(&key)).await;
         assert_eq!(answer.refuses(query, 400, "invalid")["details"]["field"], field);
     }
-    assert_eq!(sent(world.get(&format!("/v1/repos/{REPOSITORY}/runs?limit=9999")).bearer_auth(&key)).await.status, 200);
     assert_eq!(world.state().await, before);
 }

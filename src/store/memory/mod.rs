@@ -389,6 +389,8 @@ impl Store for MemoryStore {
     async fn ping(&self) -> Result<()> {
         Ok(())
     }
+
+    async fn close(&self) {}
 }
 
 fn passes(run: &Run, filter: &RunFilter) -> bool {

@@ -304,4 +304,9 @@ where
     async fn ping(&self) -> Result<()> {
         self.answer().await
     }
+
+    async fn close(&self) {
+        self.pool.close().await;
+        self.writer.close().await;
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fake_github::actions::host::RunnerOptions;
@@ -39,7 +39,9 @@ pub struct World {
     /// GitHub's numbers of the two repositories.
     pub ids: BTreeMap<&'static str, i64>,
     http: reqwest::Client,
-    _server: Server,
+    server: Server,
+    /// What the server has logged since it serves.
+    log: Arc<Mutex<Vec<Value>>>,
     database: PathBuf,
     _github: FakeGitHub,
     _root: TempDir,
@@ -108,11 +110,11 @@ impl World {
             ("GITHUB_WEB_URL", github.base_url().to_owned()),
             ("GITHUB_OIDC_ISSUER", github.oidc_issuer()),
         ];
-        let (server, address) = serve(&variables);
+        let (server, address, log) = serve(&variables);
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         let issuer = github.oidc_issuer();
         let url = format!("http://{address}");
-        let world = Self { url, issuer, ids, http, _server: server, database, _github: github, _root: root };
+        let world = Self { url, issuer, ids, http, server, log, database, _github: github, _root: root };
         world.settled().await;
         world
     }
@@ -204,6 +206,41 @@ impl World {
         rows.iter().map(|row| (row.get(0), row.get(1))).collect()
     }
 
+    /// The one line of the log that tells of this refused request.
+    pub async fn logged(&self, request_id: &str) -> Value {
+        let started = Instant::now();
+        loop {
+            let found: Vec<Value> = {
+                let log = self.log.lock().unwrap();
+                let of_it = |line: &&Value| line["span"]["id"] == request_id;
+                log.iter().filter(of_it).cloned().collect()
+            };
+            match found.as_slice() {
+                [line] => return line.clone(),
+                [] => assert!(started.elapsed() < PATIENCE, "nothing is logged of {request_id}"),
+                more => panic!("{more:?}"),
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// All that was logged so far.
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap().iter().map(|line| format!("{line}\n")).collect()
+    }
+
+    /// Asks the server to stop, waits until it has, and lists the files of its database.
+    pub fn stop(&mut self) -> (std::process::ExitStatus, Vec<String>) {
+        let process = rustix::process::Pid::from_child(&self.server.0);
+        rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
+        let ended = self.server.0.wait().unwrap();
+        let place = self.database.parent().unwrap();
+        let names = std::fs::read_dir(place).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut files: Vec<String> = names.filter(|name| name.starts_with("server.db")).collect();
+        files.sort();
+        (ended, files)
+    }
+
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.url))
     }
@@ -266,6 +303,21 @@ pub async fn sent(request: RequestBuilder) -> Answer {
 }
 
 impl Answer {
+    #[track_caller]
+    pub fn carries_what_every_answer_does(&self, what: &str) {
+        let always = [
+            ("cache-control", "no-store"),
+            ("x-content-type-options", "nosniff"),
+            ("x-frame-options", "DENY"),
+            ("referrer-policy", "same-origin"),
+        ];
+        for (name, value) in always {
+            assert_eq!(self.headers.get(name).map(|value| value.as_bytes()), Some(value.as_bytes()), "{what}: {name}");
+        }
+        assert_eq!(self.headers["x-request-id"].len(), 36, "{what}");
+        assert!(!self.headers.contains_key("strict-transport-security"), "{what}: nobody comes over https here");
+    }
+
     /// It is the error body of the API: this status, this code, a message for people and nothing unknown.
     #[track_caller]
     pub fn refuses(&self, what: &str, status: u16, code: &str) -> Value {
@@ -276,15 +328,15 @@ impl Answer {
         let known = ["code", "message", "details"];
         assert!(body.as_object().unwrap().keys().all(|name| known.contains(&name.as_str())), "{what}: {body}");
         assert_eq!(self.headers["content-type"], "application/json", "{what}");
-        assert_eq!(self.headers["cache-control"], "no-store", "{what}");
+        self.carries_what_every_answer_does(what);
         let challenge = self.headers.get("www-authenticate").map(|value| value.to_str().unwrap());
         assert_eq!(challenge, (status == 401).then_some("Bearer realm=\"stackorder\""), "{what}");
         body
     }
 }
 
-/// The server's process and its address, once it says that it serves.
-fn serve(variables: &[(&str, String)]) -> (Server, String) {
+/// The server's process, its address and its log, once it says that it serves.
+fn serve(variables: &[(&str, String)]) -> (Server, String, Arc<Mutex<Vec<Value>>>) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_stackorder"))
         .arg("serve")
         .env_clear()
@@ -302,9 +354,14 @@ fn serve(variables: &[(&str, String)]) -> (Server, String) {
         let entry: Value = serde_json::from_str(&line).unwrap_or_default();
         if entry["fields"]["message"] == "serving" {
             let address = entry["fields"]["address"].as_str().unwrap().to_owned();
-            // Read on, so that the pipe never fills.
-            std::thread::spawn(move || log.for_each(drop));
-            return (server, address);
+            let later = Arc::<Mutex<Vec<Value>>>::default();
+            let writer = later.clone();
+            std::thread::spawn(move || {
+                for line in log.map_while(Result::ok) {
+                    writer.lock().unwrap().push(serde_json::from_str(&line).unwrap_or(Value::String(line)));
+                }
+            });
+            return (server, address, later);
         }
         said.push(line);
     }

@@ -70,3 +70,31 @@ async fn other_schemes_are_refused_without_showing_the_url() {
         assert_eq!(chain, "cannot use the database: the database URL must begin with postgres:// or sqlite://");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_sqlite_store_is_one_file_with_everything_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store::open(&sqlite_url(dir.path()), 4).await.unwrap();
+    with_repos(&store).await;
+    // Every connection is in use once, so that each of them has to end.
+    let reads: Vec<_> = (0..4)
+        .map(|_| {
+            tokio::spawn({
+                let store = store.clone();
+                async move { store.repos().await }
+            })
+        })
+        .collect();
+    for read in reads {
+        read.await.unwrap().unwrap();
+    }
+    store.close().await;
+    assert!(store.ping().await.is_err());
+
+    let files: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(files, ["test.db"]);
+    let copy = tempfile::tempdir().unwrap();
+    std::fs::copy(dir.path().join("test.db"), copy.path().join("test.db")).unwrap();
+    let copied = store::open(&sqlite_url(copy.path()), 1).await.unwrap();
+    assert_eq!(copied.repos().await.unwrap().len(), 2);
+}
