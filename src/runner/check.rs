@@ -63,7 +63,7 @@ pub async fn check(job: &Job, request: &CheckRequest) -> Result<(StackKey, Check
         status: request.status,
         summary: cut_at_line(&redactor.redact(&request.summary), SUMMARY_BYTES_MAX).to_owned(),
         details: cut_at_line(&redactor.redact(&details), DETAILS_BYTES_MAX).to_owned(),
-        details_url: request.details_url.clone(),
+        details_url: redactor.redact(&request.details_url),
     };
     let stored = server.check(&run_id, &key, &request.name, &verdict).await.map_err(|error| error.or_failed())?;
     Ok((key, stored))

@@ -194,7 +194,9 @@ impl<'j> StackJob<'j> {
         let json = read_json(&files.json)?;
         let outputs = upstream::sensitive_outputs(&json, self.checkout, self.stack.key.path());
         Arc::make_mut(&mut self.redactor).learn(&json, &outputs);
-        Ok(summarise(&json).map_err(|error| Stop::failed(error.to_string()))?)
+        let summarised = summarise(&json).map_err(|error| Stop::failed(error.to_string()))?;
+        // A key of `for_each` may be what another stack keeps secret.
+        Ok(summarised.map_addresses(|address| self.redactor.redact(address)))
     }
 
     /// The plan as the tool prints it, redacted.

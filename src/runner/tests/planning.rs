@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::world::{RUN_ID, SECRET, STACK, World, stack_path};
 use crate::runner::drift::drift;
+use crate::runner::fallback::tell_unconfirmed;
 use crate::runner::plan::{PlanRequest, PlannedStack, plan};
 use crate::runner::stop::Stop;
 
@@ -170,6 +171,24 @@ async fn several_stacks_are_planned_one_after_another_though_one_fails() {
 }
 
 #[tokio::test]
+#[tokio::test]
+async fn a_secret_that_is_part_of_an_address_does_not_leave_the_job() {
+    let world = World::new().await;
+    world.answer_result().await;
+    let address = format!("terraform_data.it[\"{SECRET}\"]");
+    world.set_plan(&[&address]);
+
+    let planned = planned(&world).await;
+
+    let results = world.results().await;
+    assert_eq!(results[0]["summary"]["added"], json!(["terraform_data.it[\"***\"]"]));
+    let digest = planned.result.summary.unwrap().actions_digest;
+    assert_ne!(digest, Some(crate::plan::digest::actions_digest(&Default::default())), "it is of the plan as it is");
+    for text in [results[0].to_string(), world.summary(), world.output("summary").unwrap()] {
+        assert!(!text.contains(SECRET), "{text}");
+    }
+}
+
 async fn a_plan_that_would_have_to_be_encrypted_fails_instead_of_travelling_in_clear() {
     let mut world = World::new().await;
     world.set("STACKORDER_PLAN_RECIPIENT", "age1xyz");
@@ -204,6 +223,16 @@ async fn plan_files_travel_and_links_do_not() {
 }
 
 #[tokio::test]
+#[tokio::test]
+async fn what_a_proxy_says_for_the_server_is_redacted_in_the_neutral_check() {
+    let world = World::new().await;
+    world.answer("/repos/acme/infra/check-runs", 201, json!({})).await;
+    tell_unconfirmed(&world.job(), "stackorder/resolve", &format!("no {SECRET} here")).await;
+    let checks = world.posted("/repos/acme/infra/check-runs").await;
+    assert!(checks[0]["output"]["summary"].as_str().unwrap().starts_with("no *** here"), "{checks:?}");
+    assert!(!world.printed().contains(SECRET));
+}
+
 async fn an_artifact_name_cannot_lead_out_of_the_plan_directory() {
     let world = World::new().await;
     let request = PlanRequest { artifact: Some("../x".to_owned()), ..of_stack() };
