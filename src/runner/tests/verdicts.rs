@@ -39,6 +39,17 @@ async fn a_verdict_is_posted_redacted_and_cut() {
 }
 
 #[tokio::test]
+async fn of_a_details_file_without_end_only_the_beginning_is_read() {
+    let world = World::new().await;
+    let stored = json!({"name": "cost", "status": "warn", "updated_at": "2026-11-29T00:00:00Z"});
+    world.answer(&stack_path("checks/cost"), 200, stored).await;
+    let endless = CheckRequest { details_file: Some("/dev/zero".into()), ..request("cost") };
+    check(&world.job(), &endless).await.unwrap();
+    let posted = &world.posted(&stack_path("checks/cost")).await[0];
+    assert_eq!(posted["details"].as_str().unwrap().len(), 64 * 1024);
+}
+
+#[tokio::test]
 async fn an_address_of_details_is_redacted_too() {
     let world = World::new().await;
     let stored = json!({"name": "cost", "status": "warn", "updated_at": "2026-11-29T00:00:00Z"});
