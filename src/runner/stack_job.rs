@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::console::Stream;
 use super::hooks::Hook;
-use super::process::{self, Cut, Ended, Output, Spec, Watch};
+use super::process::{self, Cut, Ended, Hearers, Output, Spec, Watch};
 use super::report::{Report, error_text};
 use super::stack::ChosenStack;
 use super::stop::Stop;
@@ -225,7 +225,10 @@ impl<'j> StackJob<'j> {
         env.insert("STACKORDER_PLAN_FILE".to_owned(), files.plan.display().to_string());
         env.insert("STACKORDER_PLAN_JSON".to_owned(), files.json.display().to_string());
         let args = [script.display().to_string()];
-        let spec = Spec { program: "bash", args: &args, directory: &self.job.root, env: &env, output: Output::Console };
+        // At a terminal Ctrl-C reaches all of them anyway, and a group of its own could not ask for a passphrase.
+        let hearers = if self.job.facts.is_actions { Hearers::Group } else { Hearers::Itself };
+        let (directory, output) = (&self.job.root, Output::Console);
+        let spec = Spec { program: "bash", args: &args, directory, env: &env, output, hearers };
         let what = format!("hook {}.sh", hook.name());
         let ended = self.run(spec, &what).await?;
         if ended.exit_code == 0 && ended.cut.is_none() { Ok(()) } else { Err(self.error_of(&what, &ended)) }
@@ -278,7 +281,14 @@ impl<'j> StackJob<'j> {
     }
 
     async fn tool(&self, args: &[String], output: Output) -> Result<Ended, StepError> {
-        let spec = Spec { program: &self.choice.program, args, directory: &self.directory, env: &self.env, output };
+        let spec = Spec {
+            program: &self.choice.program,
+            args,
+            directory: &self.directory,
+            env: &self.env,
+            output,
+            hearers: Hearers::Itself,
+        };
         self.run(spec, &self.choice.program).await
     }
 

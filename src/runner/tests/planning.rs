@@ -223,6 +223,23 @@ async fn plan_files_travel_and_links_do_not() {
 }
 
 #[tokio::test]
+async fn an_interrupt_reaches_what_a_hook_waits_for() {
+    let mut world = World::new().await;
+    world.write_hook("pre-plan", ": >\"$STUB_DIR/applying\"\nsleep 600\n");
+    world.commit();
+    world.answer_result().await;
+
+    let ends = tokio::time::timeout(std::time::Duration::from_secs(60), planned(&world));
+    let (planned, ()) = tokio::join!(ends, async {
+        world.is_applying().await;
+        world.interrupt();
+    });
+
+    assert!(planned.expect("the hook's sleep was never told").is_failure());
+    assert_eq!(world.calls(), ["version"]);
+}
+
+#[tokio::test]
 #[tokio::test]
 async fn what_a_proxy_says_for_the_server_is_redacted_in_the_neutral_check() {
     let world = World::new().await;
