@@ -97,6 +97,14 @@ async fn a_checkout_at_another_commit_claims_nothing() {
 }
 
 #[tokio::test]
+async fn a_checkout_that_git_cannot_read_is_a_refusal_in_gits_words() {
+    let world = World::new().await;
+    std::fs::rename(world.root.join(".git"), world.root.join("git")).unwrap();
+    let text = refusal(apply_in(&world, None).await);
+    assert!(text.contains("not a git repository"), "{text}");
+}
+
+#[tokio::test]
 async fn a_bundle_with_another_digest_is_refused_and_reported_as_failed() {
     let world = World::new().await;
     let (bundle, digest) = bundle(&world).await;

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::world::World;
 use crate::ids::Sha;
+use crate::runner::base_copy::base_copy;
 use crate::runner::checkout::{Commit, WorkingTree};
 use crate::runner::stack::choose;
 use crate::runner::stop::Stop;
@@ -79,6 +80,21 @@ async fn stack_keys_resolve_as_the_table_says() {
 
 #[tokio::test]
 async fn a_pull_request_job_is_about_the_head_not_the_merge_commit() {
+#[tokio::test]
+async fn settings_that_cannot_be_read_are_an_error_and_not_the_defaults() {
+    let world = World::new().await;
+    let job = world.local_job();
+    let head = job.git.commit_of("HEAD").unwrap().unwrap();
+    assert!(job.git.show(&head, "stackorder.yaml").unwrap().is_some());
+    assert_eq!(job.git.show(&head, "nothing.yaml"), Ok(None));
+
+    let blob = world.git(&["rev-parse", "HEAD:stackorder.yaml"]);
+    std::fs::remove_file(world.root.join(".git/objects").join(&blob[..2]).join(&blob[2..])).unwrap();
+
+    assert!(job.git.show(&head, "stackorder.yaml").is_err());
+    assert!(matches!(base_copy(&job), Err(Stop::Failed(_))));
+}
+
     let world = World::new().await;
     world.set_event(&json!({
         "pull_request": {"number": 7, "head": {"sha": "feed", "repo": {"full_name": "ACME/infra"}}, "base": {"sha": "beef"}},
