@@ -53,6 +53,10 @@ pub async fn apply(job: &Job, request: &ApplyRequest) -> Result<Applied, Stop> {
         let asked = &job.facts.commit;
         return Err(Stop::refused(format!("the checkout is at {head:?}, the run is about {asked:?}")));
     }
+    // A claimed plan is used up; one that nobody claimed can be applied again.
+    if let Some(cut) = job.limits.reached() {
+        return Err(Stop::failed(format!("{cut} before the claim: nothing was applied")));
+    }
     let request_of_claim = ClaimRequest { sha: head, workflow_run_attempt: job.facts.workflow_run_attempt };
     let claim = server.claim(&run_id, &key, &request_of_claim).await.map_err(|error| error.fail_closed())?;
 

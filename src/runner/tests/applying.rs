@@ -97,6 +97,15 @@ async fn a_checkout_at_another_commit_claims_nothing() {
 }
 
 #[tokio::test]
+async fn an_apply_that_is_interrupted_before_it_claims_uses_up_no_plan() {
+    let world = World::new().await;
+    world.answer_claim(&fresh_claim("abc")).await;
+    world.interrupt();
+    assert!(matches!(apply_in(&world, None).await, Err(Stop::Failed(_))));
+    assert!(world.posted(&stack_path("claim")).await.is_empty());
+}
+
+#[tokio::test]
 async fn a_checkout_that_git_cannot_read_is_a_refusal_in_gits_words() {
     let world = World::new().await;
     std::fs::rename(world.root.join(".git"), world.root.join("git")).unwrap();
