@@ -9,7 +9,7 @@ use super::base_copy::base_copy;
 use super::hooks::Hook;
 use super::report::{Posted, Report, error_text};
 use super::stack::choose;
-use super::stack_job::{PlanFiles, StackJob, StepError, redactor_of};
+use super::stack_job::{PlanFiles, StackJob, StepError, private_file, redactor_of};
 use super::stop::Stop;
 use super::{Job, ScannedTree, bundle, outputs};
 use crate::api::{ResultStatus, StackResult};
@@ -65,6 +65,9 @@ pub async fn plan(job: &Job, request: &PlanRequest) -> Result<Vec<PlannedStack>,
     }
     if request.out.is_some() && request.stacks.len() > 1 {
         return Err(Stop::failed("--out takes the plan of one stack, several were named"));
+    }
+    for argument in &request.stacks {
+        StackKey::parse(argument).map_err(|error| Stop::failed(format!("--stack: {error}")))?;
     }
     let plan_dir = job.plan_dir()?;
     let (bundles, uploaded_as) = match (&request.artifact, request.stacks.len()) {
@@ -147,6 +150,7 @@ async fn plan_one(
             StackResult { exit_code, error_text, ..failed }
         }
     };
+            discard(&files, &directory);
     result.plan_artifact = match result.status {
         ResultStatus::Success => call.uploaded_as.unwrap_or(&artifact).to_owned(),
         ResultStatus::Failure | ResultStatus::Error => String::new(),
@@ -179,6 +183,18 @@ async fn plan_one(
 async fn make(
     stack_job: &mut StackJob<'_>,
     files: &PlanFiles,
+/// Half a bundle is nobody's plan: in a chunk it would be uploaded beside the others, secrets and all.
+fn discard(files: &PlanFiles, directory: &Path) {
+    for removed in [std::fs::remove_dir_all(directory), std::fs::remove_file(&files.json)] {
+        match removed {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!(path = %directory.display(), %error, "the files of a failed plan cannot be removed");
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+}
+
     directory: &Path,
     out: Option<&Path>,
 ) -> Result<StackResult, StepError> {
@@ -206,7 +222,7 @@ async fn make(
     stack_job.hook(Hook::PostPlan, files).await?;
     let digest = bundle::complete(directory, stack_job.directory(), &stack_job.config().stacks.plan_files)?;
     if let Some(out) = out {
-        std::fs::copy(&files.plan, job.root.join(out))
+        copy_private(&files.plan, &job.root.join(out))
             .map_err(|error| Stop::failed(format!("--out {}: {error}", out.display())))?;
     }
     if summary.is_empty() == (exit_code == 2) {
@@ -236,6 +252,11 @@ async fn make(
 pub fn artifact_of(job: &Job, key: &StackKey) -> String {
     format!("stackorder-plan-{}-{}", key.slug(), job.facts.commit_or_local())
 }
+/// A plan holds secrets in clear, wherever it lies.
+fn copy_private(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::io::copy(&mut std::fs::File::open(from)?, &mut private_file(to)?).map(drop)
+}
+
 
 fn artifact_name(name: &str) -> Result<&str, Stop> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');

@@ -332,7 +332,7 @@ fn settings_mode(mode: Mode) -> effective::Mode {
 }
 
 /// A new file that only its owner may read: plan JSON holds secrets in clear.
-fn private_file(path: &Path) -> std::io::Result<File> {
+pub(super) fn private_file(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).write(true).truncate(true);
     #[cfg(unix)]

@@ -171,6 +171,39 @@ async fn several_stacks_are_planned_one_after_another_though_one_fails() {
 }
 
 #[tokio::test]
+async fn a_stack_that_fails_leaves_no_plan_to_be_uploaded_beside_the_others() {
+    let mut world = World::new().await;
+    world.write_hook("post-plan", "test \"$STACKORDER_STACK\" != stacks/b\n");
+    world.write("stacks/b/main.tf", "terraform {\n  backend \"s3\" {\n    key = \"b\"\n  }\n}\n");
+    world.commit();
+    let request = PlanRequest { stacks: vec!["stacks/b".to_owned(), STACK.to_owned()], ..PlanRequest::default() };
+
+    let planned = plan(&world.local_job(), &request).await.unwrap();
+
+    assert!(planned[0].is_failure() && !planned[1].is_failure());
+    let uploaded = std::fs::read_dir(world.output("bundle").unwrap()).unwrap();
+    let uploaded: Vec<_> = uploaded.map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(uploaded, [std::path::PathBuf::from(&planned[1].bundle)]);
+}
+
+#[tokio::test]
+async fn nothing_is_planned_when_one_of_the_keys_is_none() {
+    let world = World::new().await;
+    let request = PlanRequest { stacks: vec![STACK.to_owned(), "../b".to_owned()], ..PlanRequest::default() };
+    assert!(matches!(plan(&world.local_job(), &request).await, Err(Stop::Failed(_))));
+    assert!(world.calls().is_empty(), "the tool was started");
+}
+
+#[tokio::test]
+async fn a_copy_of_a_plan_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = World::new().await;
+    let out = world.root.join("copy.tfplan");
+    plan(&world.local_job(), &PlanRequest { out: Some(out.clone()), ..of_stack() }).await.unwrap();
+    let found = std::fs::metadata(&out).unwrap();
+    assert_eq!((found.len(), found.permissions().mode() & 0o777), (7, 0o600));
+}
+
 #[tokio::test]
 async fn a_secret_that_is_part_of_an_address_does_not_leave_the_job() {
     let world = World::new().await;

@@ -80,8 +80,6 @@ async fn stack_keys_resolve_as_the_table_says() {
 }
 
 #[tokio::test]
-async fn a_pull_request_job_is_about_the_head_not_the_merge_commit() {
-#[tokio::test]
 async fn settings_that_cannot_be_read_are_an_error_and_not_the_defaults() {
     let world = World::new().await;
     let job = world.local_job();
@@ -95,6 +93,7 @@ async fn settings_that_cannot_be_read_are_an_error_and_not_the_defaults() {
     assert!(job.git.show(&head, "stackorder.yaml").is_err());
     assert!(matches!(base_copy(&job), Err(Stop::Failed(_))));
 }
+
 #[tokio::test]
 async fn a_server_address_with_a_password_is_refused_without_repeating_it() {
     let world = World::new().await;
@@ -109,7 +108,8 @@ async fn a_server_address_with_a_password_is_refused_without_repeating_it() {
     }
 }
 
-
+#[tokio::test]
+async fn a_pull_request_job_is_about_the_head_not_the_merge_commit() {
     let world = World::new().await;
     world.set_event(&json!({
         "pull_request": {"number": 7, "head": {"sha": "feed", "repo": {"full_name": "ACME/infra"}}, "base": {"sha": "beef"}},
