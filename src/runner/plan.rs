@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::base_copy::base_copy;
+use super::base_copy::{base_copy, policy_files};
 use super::hooks::Hook;
 use super::report::{Posted, Report, error_text};
 use super::stack::choose;
@@ -147,10 +147,10 @@ async fn plan_one(
         Err((StepError { stop, exit_code }, redactor)) => {
             let error_text = error_text(&redactor, &stop.to_string());
             job.console.error(&format!("{key}: {error_text}"));
+            discard(&files, &directory);
             StackResult { exit_code, error_text, ..failed }
         }
     };
-            discard(&files, &directory);
     result.plan_artifact = match result.status {
         ResultStatus::Success => call.uploaded_as.unwrap_or(&artifact).to_owned(),
         ResultStatus::Failure | ResultStatus::Error => String::new(),
@@ -179,10 +179,6 @@ async fn plan_one(
     })
 }
 
-/// Everything from the base copy to the finished bundle.
-async fn make(
-    stack_job: &mut StackJob<'_>,
-    files: &PlanFiles,
 /// Half a bundle is nobody's plan: in a chunk it would be uploaded beside the others, secrets and all.
 fn discard(files: &PlanFiles, directory: &Path) {
     for removed in [std::fs::remove_dir_all(directory), std::fs::remove_file(&files.json)] {
@@ -195,6 +191,10 @@ fn discard(files: &PlanFiles, directory: &Path) {
     }
 }
 
+/// Everything from the base copy to the finished bundle.
+async fn make(
+    stack_job: &mut StackJob<'_>,
+    files: &PlanFiles,
     directory: &Path,
     out: Option<&Path>,
 ) -> Result<StackResult, StepError> {
@@ -203,8 +203,9 @@ fn discard(files: &PlanFiles, directory: &Path) {
         return Err(Stop::failed("encrypted plans are not built yet: unset STACKORDER_PLAN_RECIPIENT").into());
     }
     let base = base_copy(job)?;
-    if !base.policy_files.is_empty() {
-        job.console.warn(&format!("policy files are not evaluated yet: {}", base.policy_files.join(", ")));
+    let policies = policy_files(&job.git, &base)?;
+    if !policies.is_empty() {
+        job.console.warn(&format!("policy files are not evaluated yet: {}", policies.join(", ")));
     }
     bundle::make_empty(directory)?;
     stack_job.hook(Hook::PrePlan, &PlanFiles::default()).await?;
@@ -248,15 +249,15 @@ fn discard(files: &PlanFiles, directory: &Path) {
     })
 }
 
-/// The stack's own artifact name (spec 12 §10).
-pub fn artifact_of(job: &Job, key: &StackKey) -> String {
-    format!("stackorder-plan-{}-{}", key.slug(), job.facts.commit_or_local())
-}
 /// A plan holds secrets in clear, wherever it lies.
 fn copy_private(from: &Path, to: &Path) -> std::io::Result<()> {
     std::io::copy(&mut std::fs::File::open(from)?, &mut private_file(to)?).map(drop)
 }
 
+/// The stack's own artifact name (spec 12 §10).
+pub fn artifact_of(job: &Job, key: &StackKey) -> String {
+    format!("stackorder-plan-{}-{}", key.slug(), job.facts.commit_or_local())
+}
 
 fn artifact_name(name: &str) -> Result<&str, Stop> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');

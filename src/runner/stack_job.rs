@@ -13,11 +13,11 @@ use super::process::{self, Cut, Ended, Hearers, Output, Spec, Watch};
 use super::report::{Report, error_text};
 use super::stack::ChosenStack;
 use super::stop::Stop;
-use super::tool::{ToolChoice, tool_environment, version_of_json, version_of_text};
+use super::tool::{ToolChoice, is_terraform, tool_environment, version_of_json, version_of_text};
 use super::{Job, ScannedTree, upstream};
 use crate::api::{ResultStatus, StackResult};
 use crate::config::effective;
-use crate::config::model::{EnvValue, RepoConfig};
+use crate::config::model::{EnvValue, RepoConfig, Tool};
 use crate::plan::summary::{Summarised, summarise};
 use crate::redaction::{Redactor, add_mask};
 use crate::run::status::Mode;
@@ -240,13 +240,12 @@ impl<'j> StackJob<'j> {
     }
 
     async fn detect(&mut self) -> Result<(), StepError> {
-        let json = self.tool(&["version".to_owned(), "-json".to_owned()], Output::Capture).await?;
-        let text = self.tool(&["version".to_owned()], Output::Capture).await?;
-        if let Some(cut) = json.cut.as_ref().or(text.cut.as_ref()) {
-            return Err(Stop::failed(cut.to_string()).into());
-        }
-        let named = version_of_text(&text.captured);
-        let version = version_of_json(&json.captured).or_else(|| named.as_ref().map(|(_, version)| version.clone()));
+        let json = self.answer(&["version", "-json"]).await?;
+        let named = match is_terraform(&json) {
+            true => version_of_json(&json).map(|version| (Tool::Terraform, version)),
+            false => version_of_text(&self.answer(&["version"]).await?),
+        };
+        let version = version_of_json(&json).or_else(|| named.as_ref().map(|(_, version)| version.clone()));
         let Some(version) = version else {
             return Err(
                 Stop::failed(format!("{:?} does not answer as a tool does to `version`", self.choice.program)).into()
@@ -263,6 +262,15 @@ impl<'j> StackJob<'j> {
         }
         self.version = version;
         Ok(())
+    }
+
+    async fn answer(&self, args: &[&str]) -> Result<Vec<u8>, StepError> {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let ended = self.tool(&args, Output::Capture).await?;
+        match ended.cut {
+            Some(cut) => Err(Stop::failed(cut.to_string()).into()),
+            None => Ok(ended.captured),
+        }
     }
 
     /// The selected workspace may be another instance's, and `init` under a new backend would ask for it.

@@ -53,7 +53,7 @@ async fn the_approved_bundle_is_applied_and_reported() {
     let applied = apply_in(&world, Some(&bundle)).await.unwrap();
 
     assert_eq!(applied.stack.as_str(), STACK);
-    assert_eq!(world.calls(), ["version", "version", "init", "show", "apply"]);
+    assert_eq!(world.calls(), ["version", "init", "show", "apply"]);
     let claims = world.posted(&stack_path("claim")).await;
     assert_eq!(claims[0]["workflow_run_attempt"], 2);
     let results = world.results().await;
@@ -148,7 +148,7 @@ async fn an_expired_plan_is_made_again_and_applied_when_it_does_the_same() {
 
     apply_in(&world, None).await.unwrap();
 
-    assert_eq!(world.calls(), ["version", "version", "init", "plan", "show", "apply"]);
+    assert_eq!(world.calls(), ["version", "init", "plan", "show", "apply"]);
     assert!(world.printed().contains("planning again"), "{}", world.printed());
 }
 
@@ -183,7 +183,7 @@ async fn a_lock_file_that_init_does_not_take_leads_to_a_fresh_plan() {
 
     apply_in(&world, Some(&bundle)).await.unwrap();
 
-    assert_eq!(world.calls(), ["version", "version", "init", "init", "plan", "show", "apply"]);
+    assert_eq!(world.calls(), ["version", "init", "init", "plan", "show", "apply"]);
     assert_eq!(std::fs::read_to_string(world.root.join("stacks/a/.terraform.lock.hcl")).unwrap(), "later");
 }
 

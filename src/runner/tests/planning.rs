@@ -24,7 +24,7 @@ async fn a_plan_posts_its_result_and_leaves_a_bundle_for_the_apply() {
     let planned = planned(&world).await;
 
     assert!(!planned.is_failure() && !planned.is_refused() && !planned.unconfirmed, "{}", world.printed());
-    assert_eq!(world.calls(), ["version", "version", "init", "plan", "show", "show"]);
+    assert_eq!(world.calls(), ["version", "init", "plan", "show", "show"]);
     let results = world.results().await;
     assert_eq!(results.len(), 1);
     assert_eq!(results[0]["status"], "success");
@@ -130,7 +130,7 @@ async fn a_hook_without_the_executable_bit_is_an_error_not_a_skip() {
 
     assert!(planned.is_failure());
     assert!(planned.result.error_text.contains("pre-plan.sh is not executable"), "{}", planned.result.error_text);
-    assert_eq!(world.calls(), ["version", "version"]);
+    assert_eq!(world.calls(), ["version"]);
 }
 
 #[tokio::test]
@@ -222,6 +222,45 @@ async fn a_secret_that_is_part_of_an_address_does_not_leave_the_job() {
     }
 }
 
+#[tokio::test]
+async fn what_a_proxy_says_for_the_server_is_redacted_in_the_neutral_check() {
+    let world = World::new().await;
+    world.answer("/repos/acme/infra/check-runs", 201, json!({})).await;
+    tell_unconfirmed(&world.job(), "stackorder/resolve", &format!("no {SECRET} here")).await;
+    let checks = world.posted("/repos/acme/infra/check-runs").await;
+    assert!(checks[0]["output"]["summary"].as_str().unwrap().starts_with("no *** here"), "{checks:?}");
+    assert!(!world.printed().contains(SECRET));
+}
+
+#[tokio::test]
+async fn another_tool_than_the_wanted_one_is_asked_for_its_name_and_warned_of() {
+    let mut world = World::new().await;
+    world.set("STUB_OUTDATED", "");
+    world.set("STUB_NAME", "OpenTofu");
+    let planned = plan(&world.local_job(), &of_stack()).await.unwrap().remove(0);
+    assert_eq!(planned.result.tool_version, "1.11.4");
+    assert_eq!(world.calls()[..3], ["version", "version", "init"]);
+    assert!(world.printed().contains("is tofu, the stack wants terraform"), "{}", world.printed());
+}
+
+#[tokio::test]
+async fn an_interrupt_reaches_what_a_hook_waits_for() {
+    let mut world = World::new().await;
+    world.write_hook("pre-plan", ": >\"$STUB_DIR/applying\"\nsleep 600\n");
+    world.commit();
+    world.answer_result().await;
+
+    let ends = tokio::time::timeout(std::time::Duration::from_secs(60), planned(&world));
+    let (planned, ()) = tokio::join!(ends, async {
+        world.is_applying().await;
+        world.interrupt();
+    });
+
+    assert!(planned.expect("the hook's sleep was never told").is_failure());
+    assert_eq!(world.calls(), ["version"]);
+}
+
+#[tokio::test]
 async fn a_plan_that_would_have_to_be_encrypted_fails_instead_of_travelling_in_clear() {
     let mut world = World::new().await;
     world.set("STACKORDER_PLAN_RECIPIENT", "age1xyz");
@@ -256,33 +295,6 @@ async fn plan_files_travel_and_links_do_not() {
 }
 
 #[tokio::test]
-async fn an_interrupt_reaches_what_a_hook_waits_for() {
-    let mut world = World::new().await;
-    world.write_hook("pre-plan", ": >\"$STUB_DIR/applying\"\nsleep 600\n");
-    world.commit();
-    world.answer_result().await;
-
-    let ends = tokio::time::timeout(std::time::Duration::from_secs(60), planned(&world));
-    let (planned, ()) = tokio::join!(ends, async {
-        world.is_applying().await;
-        world.interrupt();
-    });
-
-    assert!(planned.expect("the hook's sleep was never told").is_failure());
-    assert_eq!(world.calls(), ["version"]);
-}
-
-#[tokio::test]
-#[tokio::test]
-async fn what_a_proxy_says_for_the_server_is_redacted_in_the_neutral_check() {
-    let world = World::new().await;
-    world.answer("/repos/acme/infra/check-runs", 201, json!({})).await;
-    tell_unconfirmed(&world.job(), "stackorder/resolve", &format!("no {SECRET} here")).await;
-    let checks = world.posted("/repos/acme/infra/check-runs").await;
-    assert!(checks[0]["output"]["summary"].as_str().unwrap().starts_with("no *** here"), "{checks:?}");
-    assert!(!world.printed().contains(SECRET));
-}
-
 async fn an_artifact_name_cannot_lead_out_of_the_plan_directory() {
     let world = World::new().await;
     let request = PlanRequest { artifact: Some("../x".to_owned()), ..of_stack() };
