@@ -7,6 +7,8 @@ set -euo pipefail
 
 releases=https://github.com/stackorder/stackorder/releases
 latest_api=https://api.github.com/repos/stackorder/stackorder/releases/latest
+# No redirect may lead to plain HTTP: archive and checksums come the same way.
+curl_flags=(--proto '=https' -fsSL --retry 3)
 
 fail() {
   printf '::error::%s\n' "$1"
@@ -39,7 +41,7 @@ if [[ $version == latest ]]; then
   # The token goes in through a file descriptor: an argument would show in the process list.
   authorization=''
   [[ -z $TOKEN ]] || authorization="header = \"authorization: Bearer $TOKEN\""
-  answer=$(curl -fsSL --retry 3 --config <(printf '%s\n' "$authorization") "$latest_api") ||
+  answer=$(curl "${curl_flags[@]}" --config <(printf '%s\n' "$authorization") "$latest_api") ||
     fail "setup: cannot find the latest release at $latest_api"
   if [[ $answer =~ \"tag_name\":[[:space:]]*\"v([0-9][0-9A-Za-z.+-]*)\" ]]; then
     version=${BASH_REMATCH[1]}
@@ -61,10 +63,10 @@ download() {
   # shellcheck disable=SC2064 # the directory of now is the one to remove
   trap "rm -rf '$work'" EXIT
 
-  curl -fsSL --retry 3 -o "$work/$name" "$url" || fail "setup: cannot download $what"
+  curl "${curl_flags[@]}" -o "$work/$name" "$url" || fail "setup: cannot download $what"
   if [[ $CHECKSUM == true ]]; then
     local sums="stackorder_${version}_checksums.txt" expected actual
-    curl -fsSL --retry 3 -o "$work/$sums" "$releases/download/v$version/$sums" ||
+    curl "${curl_flags[@]}" -o "$work/$sums" "$releases/download/v$version/$sums" ||
       fail "setup: cannot download the checksums of $what"
     expected=$(awk -v name="$name" '$2 == name || $2 == "*" name { print $1 }' "$work/$sums")
     [[ -n $expected ]] || fail "setup: the checksum file has no line for $what"

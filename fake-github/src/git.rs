@@ -26,11 +26,22 @@ pub struct GitStore {
     root: PathBuf,
     /// Commits never change, so each is read once.
     commits: Mutex<BTreeMap<(String, String), Arc<Commit>>>,
+    /// Answers about objects named by their full ids, which never change either: a process each costs more than all else.
+    settled: Mutex<BTreeMap<Question, Arc<Vec<u8>>>>,
 }
+
+/// A repository and what git was asked about it.
+type Question = (String, String);
+
+/// Most settled answers that are kept; then all are forgotten, which only costs asking again.
+const SETTLED_MAX: usize = 10_000;
+
+/// Larger answers are asked for each time.
+const SETTLED_BYTES_MAX: usize = 256 * 1024;
 
 impl GitStore {
     pub fn new(root: PathBuf) -> GitStore {
-        GitStore { root, commits: Mutex::new(BTreeMap::new()) }
+        GitStore { root, commits: Mutex::new(BTreeMap::new()), settled: Mutex::new(BTreeMap::new()) }
     }
 
     pub fn root(&self) -> &Path {
@@ -63,19 +74,36 @@ impl GitStore {
         if name.starts_with('-') || name.is_empty() {
             return None;
         }
-        let parse = |rev: String| self.line(repo, &["rev-parse", "--verify", "--quiet", "--end-of-options", &rev]);
-        if name.starts_with("refs/") {
-            return parse(format!("{name}^{{commit}}"));
+        let commit = |rev: &str| {
+            let rev = format!("{rev}^{{commit}}");
+            self.settled_line(repo, &["rev-parse", "--verify", "--quiet", "--end-of-options", &rev], &[name])
+        };
+        if name.starts_with("refs/") || is_full_id(name) {
+            return commit(name);
         }
-        ["refs/heads/", "refs/tags/", "refs/", ""].iter().find_map(|prefix| parse(format!("{prefix}{name}^{{commit}}")))
+        match self.first_ref(repo, ["refs/heads/", "refs/tags/", "refs/"].map(|prefix| format!("{prefix}{name}"))) {
+            Some(found) if found.kind == "commit" => Some(found.sha),
+            Some(found) => commit(&found.name),
+            None => commit(name),
+        }
     }
 
     /// The full name of a branch or tag; a commit id stays as it is.
     pub fn full_ref(&self, repo: &str, name: &str) -> Option<String> {
-        let candidates = [name.to_owned(), format!("refs/heads/{name}"), format!("refs/tags/{name}")];
-        let known =
-            candidates.into_iter().find(|full| full.starts_with("refs/") && self.object_at(repo, full).is_some());
-        known.or_else(|| self.resolve(repo, name))
+        let is_full = name.starts_with("refs/");
+        let own = is_full.then(|| name.to_owned());
+        let short = [format!("refs/heads/{name}"), format!("refs/tags/{name}")];
+        let candidates: Vec<String> = own.into_iter().chain(short).collect();
+        let known = if is_full_id(name) { None } else { self.first_ref(repo, candidates) };
+        known.map(|found| found.name).or_else(|| self.resolve(repo, name))
+    }
+
+    /// The first of some full refs that exists, in their order.
+    fn first_ref(&self, repo: &str, names: impl IntoIterator<Item = String>) -> Option<Ref> {
+        let names: Vec<String> = names.into_iter().collect();
+        let patterns: Vec<&str> = names.iter().map(String::as_str).collect();
+        let found = self.refs_like(repo, &patterns);
+        names.iter().find_map(|name| found.iter().find(|found| found.name == *name).cloned())
     }
 
     /// What a ref points to, without peeling.
@@ -85,8 +113,12 @@ impl GitStore {
 
     /// Refs below a prefix, sorted by name.
     pub fn refs(&self, repo: &str, prefix: &str) -> Vec<Ref> {
+        self.refs_like(repo, &[prefix])
+    }
+
+    fn refs_like(&self, repo: &str, patterns: &[&str]) -> Vec<Ref> {
         let format = "--format=%(refname)%00%(objectname)%00%(objecttype)";
-        let Ok(output) = self.run(repo, &["for-each-ref", format, prefix]) else { return Vec::new() };
+        let Ok(output) = self.run(repo, &[&["for-each-ref", format], patterns].concat()) else { return Vec::new() };
         let lines = String::from_utf8_lossy(&output).into_owned();
         lines.lines().filter_map(parse_ref).collect()
     }
@@ -118,11 +150,13 @@ impl GitStore {
     }
 
     pub fn count(&self, repo: &str, range: &str) -> i64 {
-        self.line(repo, &["rev-list", "--count", "--end-of-options", range]).and_then(|n| n.parse().ok()).unwrap_or(0)
+        let ends: Vec<&str> = range.split("..").collect();
+        let args = ["rev-list", "--count", "--end-of-options", range];
+        self.settled_line(repo, &args, &ends).and_then(|count| count.parse().ok()).unwrap_or(0)
     }
 
     pub fn merge_base(&self, repo: &str, a: &str, b: &str) -> Option<String> {
-        self.line(repo, &["merge-base", a, b])
+        self.settled_line(repo, &["merge-base", a, b], &[a, b])
     }
 
     pub fn is_ancestor(&self, repo: &str, ancestor: &str, of: &str) -> bool {
@@ -135,12 +169,14 @@ impl GitStore {
     }
 
     pub fn blob(&self, repo: &str, sha: &str) -> Option<Vec<u8>> {
-        self.run(repo, &["cat-file", "blob", sha]).ok()
+        Some(self.run_settled(repo, &["cat-file", "blob", sha], &[sha]).ok()?.to_vec())
     }
 
     pub fn tree_entry(&self, repo: &str, commit: &str, path: &str) -> Option<TreeEntry> {
         let path = path.trim_matches('/');
-        self.ls_tree(repo, &["--end-of-options", commit, "--", path]).into_iter().find(|entry| entry.path == path)
+        self.ls_tree(repo, &["--end-of-options", commit, "--", path], commit)
+            .into_iter()
+            .find(|entry| entry.path == path)
     }
 
     /// Entries directly inside a directory, or of everything below with `recursive`. Paths are from the root.
@@ -152,13 +188,13 @@ impl GitStore {
         if !directory.is_empty() {
             args.extend(["--", inside.as_str()]);
         }
-        self.ls_tree(repo, &args)
+        self.ls_tree(repo, &args, tree)
     }
 
-    fn ls_tree(&self, repo: &str, args: &[&str]) -> Vec<TreeEntry> {
+    fn ls_tree(&self, repo: &str, args: &[&str], tree: &str) -> Vec<TreeEntry> {
         let mut all = vec!["ls-tree", "-z", "--long", "--full-tree"];
         all.extend(args);
-        let Ok(output) = self.run(repo, &all) else { return Vec::new() };
+        let Ok(output) = self.run_settled(repo, &all, &[tree]) else { return Vec::new() };
         let text = String::from_utf8_lossy(&output).into_owned();
         text.split('\0').filter_map(parse_tree_entry).collect()
     }
@@ -264,10 +300,11 @@ impl GitStore {
     pub fn diff(&self, repo: &str, from: &str, to: &str) -> Vec<FileChange> {
         let from = if from == NO_COMMIT { EMPTY_TREE } else { from };
         let raw = ["diff-tree", "-r", "-z", "-M", "--raw", "--numstat", "--end-of-options", from, to];
-        let Ok(output) = self.run(repo, &raw) else { return Vec::new() };
+        let Ok(output) = self.run_settled(repo, &raw, &[from, to]) else { return Vec::new() };
         let mut changes = parse_raw_diff(&String::from_utf8_lossy(&output));
         let patch = ["diff-tree", "-r", "-M", "-p", "--no-color", "--no-prefix", "--end-of-options", from, to];
-        let text = self.run(repo, &patch).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+        let text = self.run_settled(repo, &patch, &[from, to]);
+        let text = text.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
         // The raw part and the patch part list the files in the same order.
         let bodies = text.split("diff --git ").skip(1);
         for (change, body) in changes.iter_mut().zip(bodies) {
@@ -278,8 +315,28 @@ impl GitStore {
         changes
     }
 
-    fn line(&self, repo: &str, args: &[&str]) -> Option<String> {
-        let output = self.run(repo, args).ok()?;
+    /// Asks only once where every object is named by its full id.
+    fn run_settled(&self, repo: &str, args: &[&str], objects: &[&str]) -> anyhow::Result<Arc<Vec<u8>>> {
+        if !objects.iter().all(|object| is_full_id(object)) {
+            return Ok(Arc::new(self.run(repo, args)?));
+        }
+        let key = (repo.to_owned(), args.join("\0"));
+        if let Some(known) = self.settled.lock().expect("no panic while asking").get(&key) {
+            return Ok(known.clone());
+        }
+        let answer = Arc::new(self.run(repo, args)?);
+        let mut settled = self.settled.lock().expect("no panic while asking");
+        if settled.len() >= SETTLED_MAX {
+            settled.clear();
+        }
+        if answer.len() <= SETTLED_BYTES_MAX {
+            settled.insert(key, answer.clone());
+        }
+        Ok(answer)
+    }
+
+    fn settled_line(&self, repo: &str, args: &[&str], objects: &[&str]) -> Option<String> {
+        let output = self.run_settled(repo, args, objects).ok()?;
         let line = String::from_utf8_lossy(&output).trim().to_owned();
         (!line.is_empty()).then_some(line)
     }
@@ -313,6 +370,10 @@ impl GitStore {
     }
 }
 
+fn is_full_id(name: &str) -> bool {
+    name.len() == 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// The tree without entries, known to every git.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
@@ -334,3 +395,37 @@ pub const ISOLATION: [(&str, &str); 6] = [
     ("GIT_COMMITTER_EMAIL", "noreply@github.test"),
     ("TZ", "UTC"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_full_id_names_is_asked_once_and_what_a_ref_names_each_time() {
+        let root = tempfile::tempdir().unwrap();
+        let store = GitStore::new(root.path().to_owned());
+        store.init("a/b", "main").unwrap();
+        let write = |content: &str| {
+            let files = [("f", Some(content.as_bytes().to_vec()))];
+            let (name, email) = ("alice", "alice@example.com");
+            let commit = NewCommit { branch: "main", message: "m", name, email, at_ms: 0, from: None, files: &files };
+            store.write_commit("a/b", &commit).unwrap()
+        };
+        let first = write("1");
+        let unknown = "0123456789012345678901234567890123456789";
+        assert_eq!(store.read_file("a/b", &first, "f"), Some(b"1".to_vec()));
+        assert_eq!(store.resolve("a/b", &first), Some(first.clone()));
+        assert_eq!(store.resolve("a/b", unknown), None);
+
+        let second = write("2");
+        store.annotated_tag("a/b", "v1", &first, "one", 0).unwrap();
+        assert_eq!(store.resolve("a/b", "main"), Some(second));
+        assert_eq!(store.resolve("a/b", "v1"), Some(first.clone()));
+        assert_eq!(store.full_ref("a/b", "v1").as_deref(), Some("refs/tags/v1"));
+
+        std::fs::rename(store.path("a/b"), root.path().join("away")).unwrap();
+        assert_eq!(store.read_file("a/b", &first, "f"), Some(b"1".to_vec()));
+        assert_eq!(store.resolve("a/b", &first), Some(first));
+        assert_eq!(store.resolve("a/b", "main"), None);
+    }
+}

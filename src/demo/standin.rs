@@ -120,7 +120,7 @@ impl Tool<'_> {
     fn version(&self, flags: &Flags<'_>) -> Done {
         if flags.has("json") {
             let platform = format!("{}_{}", std::env::consts::OS, std::env::consts::ARCH);
-            let version = json!({ "terraform_version": VERSION, "platform": platform, "provider_selections": {} });
+            let version = json!({ "terraform_version": VERSION, "platform": platform, "provider_selections": {}, "terraform_outdated": false });
             return self.print(&format!("{version:#}"));
         }
         self.print(&format!("stackorder stand-in for Terraform v{VERSION}"))

@@ -115,6 +115,15 @@ impl PlanSummary {
         parts.join(", ")
     }
 
+    fn list(&mut self, addresses: &Addresses) {
+        let listed = |set: &BTreeSet<String>| set.iter().cloned().collect();
+        self.added = listed(&addresses.added);
+        self.changed = listed(&addresses.changed);
+        self.destroyed = listed(&addresses.destroyed);
+        self.replaced = listed(&addresses.replaced);
+        self.cut_addresses();
+    }
+
     /// Cuts the address lists to what may travel. The server does it again to whatever it is sent.
     pub fn cut_addresses(&mut self) {
         for list in [&mut self.added, &mut self.changed, &mut self.destroyed, &mut self.replaced] {
@@ -154,6 +163,18 @@ pub struct Summarised {
     pub addresses: Addresses,
 }
 
+impl Summarised {
+    /// The same with other words for its addresses. Counts and digest stay those of the plan itself.
+    pub fn map_addresses(mut self, shown: impl Fn(&str) -> String) -> Self {
+        let Addresses { added, changed, destroyed, replaced } = &mut self.addresses;
+        for list in [added, changed, destroyed, replaced] {
+            *list = list.iter().map(|address| shown(address)).collect();
+        }
+        self.summary.list(&self.addresses);
+        self
+    }
+}
+
 /// Counts a plan. A plan with anything unknown in it is refused as a whole.
 pub fn summarise(plan_json: &Value) -> Result<Summarised, PlanError> {
     check_format(plan_json)?;
@@ -164,11 +185,7 @@ pub fn summarise(plan_json: &Value) -> Result<Summarised, PlanError> {
     }
     summary.output_changes = count_outputs(plan_json)?;
     summary.actions_digest = Some(actions_digest(&addresses));
-    summary.added = addresses.added.iter().cloned().collect();
-    summary.changed = addresses.changed.iter().cloned().collect();
-    summary.destroyed = addresses.destroyed.iter().cloned().collect();
-    summary.replaced = addresses.replaced.iter().cloned().collect();
-    summary.cut_addresses();
+    summary.list(&addresses);
     Ok(Summarised { summary, addresses })
 }
 

@@ -47,10 +47,15 @@ pub async fn apply(job: &Job, request: &ApplyRequest) -> Result<Applied, Stop> {
     let Some(server) = &job.server else {
         return Err(Stop::refused("nothing is applied without a server to confirm it: pass --server"));
     };
-    let head = job.git.commit_of("HEAD")?.map(|sha| sha.to_string()).unwrap_or_default();
+    let head = job.git.commit_of("HEAD").map_err(|error| Stop::refused(error.to_string()))?;
+    let head = head.map(|sha| sha.to_string()).unwrap_or_default();
     if head != job.facts.commit || head.is_empty() {
         let asked = &job.facts.commit;
         return Err(Stop::refused(format!("the checkout is at {head:?}, the run is about {asked:?}")));
+    }
+    // A claimed plan is used up; one that nobody claimed can be applied again.
+    if let Some(cut) = job.limits.reached() {
+        return Err(Stop::failed(format!("{cut} before the claim: nothing was applied")));
     }
     let request_of_claim = ClaimRequest { sha: head, workflow_run_attempt: job.facts.workflow_run_attempt };
     let claim = server.claim(&run_id, &key, &request_of_claim).await.map_err(|error| error.fail_closed())?;

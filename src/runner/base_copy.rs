@@ -8,14 +8,12 @@ use crate::config::model::RepoConfig;
 use crate::config::parse::parse_repo_config;
 use crate::ids::Sha;
 
-/// The configuration of the default branch and the policy files beside it.
+/// The configuration of the default branch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BaseCopy {
     pub config: RepoConfig,
     /// Where it was read; `None` for the working copy.
     pub commit: Option<Sha>,
-    /// Paths of `.stackorder/policy/*.rego`, sorted.
-    pub policy_files: Vec<String>,
 }
 
 const POLICY_DIR: &str = ".stackorder/policy";
@@ -24,7 +22,7 @@ const POLICY_DIR: &str = ".stackorder/policy";
 /// With neither, a job fails and a laptop takes the working copy, with a warning.
 pub fn base_copy(job: &Job) -> Result<BaseCopy, Stop> {
     match policy_commit(job)? {
-        Some(commit) => at_commit(&job.git, commit),
+        Some(commit) => Ok(BaseCopy { config: config_at(&job.git, &commit)?, commit: Some(commit) }),
         None if job.facts.is_actions => Err(Stop::failed(
             "the default branch is not known here: set STACKORDER_POLICY_SHA to its head, \
              as the workflows of stackorder do",
@@ -37,7 +35,7 @@ pub fn base_copy(job: &Job) -> Result<BaseCopy, Stop> {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => RepoConfig::default(),
                 Err(error) => return Err(Stop::failed(format!("{ROOT_FILE}: {error}"))),
             };
-            Ok(BaseCopy { config, commit: None, policy_files: Vec::new() })
+            Ok(BaseCopy { config, commit: None })
         }
     }
 }
@@ -64,15 +62,16 @@ pub fn config_at(git: &Git, commit: &Sha) -> Result<RepoConfig, Stop> {
     }
 }
 
-fn at_commit(git: &Git, commit: Sha) -> Result<BaseCopy, Stop> {
-    let config = config_at(git, &commit)?;
+/// Paths of the policy files beside it, sorted. A working copy has none that count.
+pub fn policy_files(git: &Git, base: &BaseCopy) -> Result<Vec<String>, Stop> {
+    let Some(commit) = &base.commit else { return Ok(Vec::new()) };
     let is_policy = |path: &str| {
         path.strip_prefix(POLICY_DIR)
             .and_then(|rest| rest.strip_prefix('/'))
             .is_some_and(|name| name.ends_with(".rego") && !name.contains('/'))
     };
-    let mut policy_files: Vec<String> =
-        git.tree(&commit)?.into_iter().map(|file| file.path).filter(|path| is_policy(path)).collect();
-    policy_files.sort();
-    Ok(BaseCopy { config, commit: Some(commit), policy_files })
+    let mut files: Vec<String> =
+        git.tree(commit)?.into_iter().map(|file| file.path).filter(|path| is_policy(path)).collect();
+    files.sort();
+    Ok(files)
 }

@@ -1,6 +1,8 @@
 //! `stackorder check`: records a named verdict on a stack's plan (spec 12 §6.5).
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 use super::Job;
 use super::stack::choose;
@@ -14,6 +16,9 @@ use crate::run::status::VerdictStatus;
 /// Most bytes of a summary and of details.
 const SUMMARY_BYTES_MAX: usize = 4 * 1024;
 const DETAILS_BYTES_MAX: usize = 64 * 1024;
+
+/// Most bytes that are read of a details file. Masking shortens a text, so more is read than is sent.
+const DETAILS_READ_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Names that the server's own checks have.
 const RESERVED: [&str; 3] = ["resolve", "plan", "apply"];
@@ -54,7 +59,7 @@ pub async fn check(job: &Job, request: &CheckRequest) -> Result<(StackKey, Check
     let details = match &request.details_file {
         None => String::new(),
         Some(file) => {
-            let bytes = std::fs::read(file)
+            let bytes = beginning_of(file)
                 .map_err(|error| Stop::failed(format!("--details-file {}: {error}", file.display())))?;
             String::from_utf8_lossy(&bytes).into_owned()
         }
@@ -63,10 +68,16 @@ pub async fn check(job: &Job, request: &CheckRequest) -> Result<(StackKey, Check
         status: request.status,
         summary: cut_at_line(&redactor.redact(&request.summary), SUMMARY_BYTES_MAX).to_owned(),
         details: cut_at_line(&redactor.redact(&details), DETAILS_BYTES_MAX).to_owned(),
-        details_url: request.details_url.clone(),
+        details_url: redactor.redact(&request.details_url),
     };
     let stored = server.check(&run_id, &key, &request.name, &verdict).await.map_err(|error| error.or_failed())?;
     Ok((key, stored))
+}
+
+fn beginning_of(file: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(file)?.take(DETAILS_READ_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// 1 to 64 letters, digits, `-`, `_`, `.`, and not the name of one of the server's own checks (spec 10 §11).

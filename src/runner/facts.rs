@@ -38,9 +38,9 @@ pub struct Facts {
 impl Facts {
     /// Gathers them from the environment, the event and git, in this order.
     pub fn gather(env: &Environment, git: &Git) -> Result<Self, Stop> {
-        let origin = git.origin();
-        let head = git.commit_of("HEAD").ok().flatten().map(|sha| sha.to_string()).unwrap_or_default();
         if !env.is_actions() {
+            let origin = git.origin();
+            let head = git.commit_of("HEAD").ok().flatten().map(|sha| sha.to_string()).unwrap_or_default();
             let (host, repo) =
                 origin.map_or(("github.com".to_owned(), String::new()), |(host, repo)| (host, repo.to_string()));
             let default_branch = git.default_branch().unwrap_or_default();
@@ -48,29 +48,29 @@ impl Facts {
         }
         let event = event(env)?;
         let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let first = |candidates: [String; 3]| candidates.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
         let from_env = |name: &str| env.get(name).unwrap_or_default().to_owned();
 
         let is_pull_request = event.get("pull_request").is_some_and(Value::is_object);
         let server = env.get("GITHUB_SERVER_URL").unwrap_or("https://github.com").trim_end_matches('/');
-        let repo = first([
-            from_env("GITHUB_REPOSITORY"),
-            text("/repository/full_name"),
-            origin.map(|(_, repo)| repo.to_string()).unwrap_or_default(),
-        ]);
+        // Git is asked for what nobody has told, and only then: each question is a process.
+        let named = |text: String| Some(text).filter(|text| !text.is_empty());
+        let repo = named(from_env("GITHUB_REPOSITORY"))
+            .or_else(|| named(text("/repository/full_name")))
+            .or_else(|| git.origin().map(|(_, repo)| repo.to_string()))
+            .unwrap_or_default();
         let workflow_run_id = from_env("GITHUB_RUN_ID").parse().unwrap_or(0);
         let head_repo = text("/pull_request/head/repo/full_name");
         Ok(Self {
             is_actions: true,
             host: server.split_once("://").map_or(server, |(_, host)| host).to_owned(),
-            commit: first([text("/pull_request/head/sha"), text("/inputs/sha"), from_env("GITHUB_SHA")]),
+            commit: named(text("/pull_request/head/sha"))
+                .or_else(|| named(text("/inputs/sha")))
+                .unwrap_or_else(|| from_env("GITHUB_SHA")),
             pr_number: pr_number(env, &event),
-            base: first([text("/pull_request/base/sha"), pushed_from(text("/before")), String::new()]),
-            default_branch: first([
-                text("/repository/default_branch"),
-                git.default_branch().unwrap_or_default(),
-                String::new(),
-            ]),
+            base: named(text("/pull_request/base/sha")).unwrap_or_else(|| pushed_from(text("/before"))),
+            default_branch: named(text("/repository/default_branch"))
+                .or_else(|| git.default_branch())
+                .unwrap_or_default(),
             run_id: text("/inputs/run_id"),
             workflow_run_id,
             workflow_run_attempt: from_env("GITHUB_RUN_ATTEMPT").parse().unwrap_or(1),

@@ -8,12 +8,15 @@ use serde_json::json;
 
 use super::Job;
 use super::server::{client, send};
+use crate::redaction::Redactor;
 
 /// A check that nobody waits for may not hold up a job.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Warns, and in a job with `GITHUB_TOKEN` makes a neutral check that says why. The texts are redacted already.
+/// Warns, and in a job with `GITHUB_TOKEN` makes a neutral check that says why.
 pub async fn tell_unconfirmed(job: &Job, check_name: &str, why: &str) {
+    // Whatever stands between here and the server may have put its own words into the reason.
+    let why = Redactor::new().with_environment(job.env.iter()).redact(why);
     job.console.warn(&format!("{check_name}: unconfirmed: {why}"));
     let token = job.env.get("GITHUB_TOKEN");
     let (true, false, Some(token)) = (job.facts.is_actions, job.facts.is_fork, token) else { return };

@@ -10,13 +10,16 @@ use crate::ids::{RepoName, Sha};
 /// Most bytes of one answer: the names of a million files.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
+/// How git leaves when it looked and found nothing; what kept it from looking has another code.
+const NOTHING_FOUND: i32 = 1;
+
 /// Why git did not answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GitError {
     #[error("cannot run git: {0}")]
     NotThere(String),
     #[error("git {command}: {message}")]
-    Failed { command: String, message: String },
+    Failed { command: String, message: String, code: Option<i32> },
     #[error("{0:?} is not a git revision")]
     Revision(String),
 }
@@ -70,7 +73,7 @@ impl Git {
         let commit = format!("{revision}^{{commit}}");
         match self.line(&["rev-parse", "--verify", "--quiet", "--end-of-options", &commit]) {
             Ok(text) => Ok(Sha::parse(&text).ok()),
-            Err(GitError::Failed { .. }) => Ok(None),
+            Err(GitError::Failed { code: Some(NOTHING_FOUND), .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -80,7 +83,7 @@ impl Git {
         let (a, b) = (checked(a)?, checked(b)?);
         match self.line(&["merge-base", "--end-of-options", a, b]) {
             Ok(text) => Ok(Sha::parse(text.lines().next().unwrap_or_default()).ok()),
-            Err(GitError::Failed { .. }) => Ok(None),
+            Err(GitError::Failed { code: Some(NOTHING_FOUND), .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -136,7 +139,11 @@ impl Git {
     pub fn show(&self, commit: &Sha, path: &str) -> Result<Option<Vec<u8>>, GitError> {
         match self.bytes(&["cat-file", "blob", &format!("{commit}:./{path}")]) {
             Ok(bytes) => Ok(Some(bytes)),
-            Err(GitError::Failed { .. }) => Ok(None),
+            // Git leaves with one code for "there is none" and for "it cannot be read".
+            Err(error @ GitError::Failed { .. }) => {
+                let listed = self.bytes(&["ls-tree", "-z", commit.as_str(), "--", path])?;
+                if listed.is_empty() { Ok(None) } else { Err(error) }
+            }
             Err(error) => Err(error),
         }
     }
@@ -212,7 +219,9 @@ impl Git {
     }
 
     fn bytes(&self, args: &[&str]) -> Result<Vec<u8>, GitError> {
-        let failed = |message: String| GitError::Failed { command: args[0].to_owned(), message };
+        let ended =
+            |message: String, code: Option<i32>| GitError::Failed { command: args[0].to_owned(), message, code };
+        let failed = |message: String| ended(message, None);
         let mut child = self.command(args).spawn().map_err(|error| GitError::NotThere(error.to_string()))?;
         // Whoever reads one pipe to its end must not be waited for on the other.
         let errors = child.stderr.take().map(|pipe| std::thread::spawn(move || read_text(pipe)));
@@ -228,7 +237,8 @@ impl Git {
             return Ok(answer);
         }
         let message = errors.and_then(|thread| thread.join().ok()).unwrap_or_default();
-        Err(failed(if message.trim().is_empty() { status.to_string() } else { message.trim().to_owned() }))
+        let message = if message.trim().is_empty() { status.to_string() } else { message.trim().to_owned() };
+        Err(ended(message, status.code()))
     }
 
     /// Paths that are no UTF-8 become paths with replacement characters, which nothing owns.

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::base_copy::base_copy;
+use super::base_copy::{base_copy, policy_files};
 use super::hooks::Hook;
 use super::report::{Posted, Report, error_text};
 use super::stack::choose;
-use super::stack_job::{PlanFiles, StackJob, StepError, redactor_of};
+use super::stack_job::{PlanFiles, StackJob, StepError, private_file, redactor_of};
 use super::stop::Stop;
 use super::{Job, ScannedTree, bundle, outputs};
 use crate::api::{ResultStatus, StackResult};
@@ -65,6 +65,9 @@ pub async fn plan(job: &Job, request: &PlanRequest) -> Result<Vec<PlannedStack>,
     }
     if request.out.is_some() && request.stacks.len() > 1 {
         return Err(Stop::failed("--out takes the plan of one stack, several were named"));
+    }
+    for argument in &request.stacks {
+        StackKey::parse(argument).map_err(|error| Stop::failed(format!("--stack: {error}")))?;
     }
     let plan_dir = job.plan_dir()?;
     let (bundles, uploaded_as) = match (&request.artifact, request.stacks.len()) {
@@ -144,6 +147,7 @@ async fn plan_one(
         Err((StepError { stop, exit_code }, redactor)) => {
             let error_text = error_text(&redactor, &stop.to_string());
             job.console.error(&format!("{key}: {error_text}"));
+            discard(&files, &directory);
             StackResult { exit_code, error_text, ..failed }
         }
     };
@@ -175,6 +179,18 @@ async fn plan_one(
     })
 }
 
+/// Half a bundle is nobody's plan: in a chunk it would be uploaded beside the others, secrets and all.
+fn discard(files: &PlanFiles, directory: &Path) {
+    for removed in [std::fs::remove_dir_all(directory), std::fs::remove_file(&files.json)] {
+        match removed {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!(path = %directory.display(), %error, "the files of a failed plan cannot be removed");
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+}
+
 /// Everything from the base copy to the finished bundle.
 async fn make(
     stack_job: &mut StackJob<'_>,
@@ -187,8 +203,9 @@ async fn make(
         return Err(Stop::failed("encrypted plans are not built yet: unset STACKORDER_PLAN_RECIPIENT").into());
     }
     let base = base_copy(job)?;
-    if !base.policy_files.is_empty() {
-        job.console.warn(&format!("policy files are not evaluated yet: {}", base.policy_files.join(", ")));
+    let policies = policy_files(&job.git, &base)?;
+    if !policies.is_empty() {
+        job.console.warn(&format!("policy files are not evaluated yet: {}", policies.join(", ")));
     }
     bundle::make_empty(directory)?;
     stack_job.hook(Hook::PrePlan, &PlanFiles::default()).await?;
@@ -206,7 +223,7 @@ async fn make(
     stack_job.hook(Hook::PostPlan, files).await?;
     let digest = bundle::complete(directory, stack_job.directory(), &stack_job.config().stacks.plan_files)?;
     if let Some(out) = out {
-        std::fs::copy(&files.plan, job.root.join(out))
+        copy_private(&files.plan, &job.root.join(out))
             .map_err(|error| Stop::failed(format!("--out {}: {error}", out.display())))?;
     }
     if summary.is_empty() == (exit_code == 2) {
@@ -230,6 +247,11 @@ async fn make(
         duration_ms,
         ..result
     })
+}
+
+/// A plan holds secrets in clear, wherever it lies.
+fn copy_private(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::io::copy(&mut std::fs::File::open(from)?, &mut private_file(to)?).map(drop)
 }
 
 /// The stack's own artifact name (spec 12 §10).

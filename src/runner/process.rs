@@ -81,6 +81,15 @@ pub enum Output {
     Capture,
 }
 
+/// Who hears a signal that is meant for a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hearers {
+    /// The process alone: the tool passes on what its own children must know.
+    Itself,
+    /// Its children too: a shell keeps an interrupt to itself until what it waits for has ended.
+    Group,
+}
+
 /// What to run.
 #[derive(Debug)]
 pub struct Spec<'a> {
@@ -90,6 +99,7 @@ pub struct Spec<'a> {
     /// The whole environment.
     pub env: &'a BTreeMap<String, String>,
     pub output: Output,
+    pub hearers: Hearers,
 }
 
 /// What stands between a process and everybody else.
@@ -128,6 +138,10 @@ pub async fn run(spec: Spec<'_>, watch: Watch<'_>, on_cut: impl AsyncFnOnce(Cut)
     }
     let mut command = Command::new(spec.program);
     command.args(spec.args).current_dir(spec.directory).env_clear().envs(spec.env).stdin(Stdio::null());
+    #[cfg(unix)]
+    if spec.hearers == Hearers::Group {
+        command.process_group(0);
+    }
     let is_captured = matches!(spec.output, Output::Capture);
     match spec.output {
         Output::File(file) => command.stdout(file),
@@ -148,10 +162,11 @@ pub async fn run(spec: Spec<'_>, watch: Watch<'_>, on_cut: impl AsyncFnOnce(Cut)
         status = child.wait() => (status?, None),
         cut = cut_of(limits, raised) => {
             if let Asked { cut: _, reached_child: false } = &cut {
-                interrupt(&child);
+                interrupt(&child, spec.hearers);
             }
             let cut = cut.cut;
-            let (status, ()) = tokio::join!(end(&mut child, &cut, limits, raised), on_cut(cut.clone()));
+            let ended = end(&mut child, spec.hearers, &cut, limits, raised);
+            let (status, ()) = tokio::join!(ended, on_cut(cut.clone()));
             (status?, Some(cut))
         }
     };
@@ -190,7 +205,13 @@ async fn cut_of(limits: &Limits, raised: u32) -> Asked {
 }
 
 /// Waits for the end, which a second interrupt or the end of the grace brings about.
-async fn end(child: &mut Child, cut: &Cut, limits: &Limits, raised: u32) -> std::io::Result<std::process::ExitStatus> {
+async fn end(
+    child: &mut Child,
+    hearers: Hearers,
+    cut: &Cut,
+    limits: &Limits,
+    raised: u32,
+) -> std::io::Result<std::process::ExitStatus> {
     let (heard, grace) = match cut {
         Cut::Interrupted => (raised + 1, None),
         Cut::TimedOut(_) => (raised, Some(CAP_GRACE)),
@@ -206,23 +227,41 @@ async fn end(child: &mut Child, cut: &Cut, limits: &Limits, raised: u32) -> std:
         _ = limits.interrupts.beyond(heard) => {}
         () = grace_over => {}
     }
-    child.start_kill()?;
+    kill(child, hearers)?;
     child.wait().await
 }
 
 /// Asks a process to end as Ctrl-C would.
 #[cfg(unix)]
-fn interrupt(child: &Child) {
-    let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
-    if let Some(pid) = pid {
-        // It may have ended by itself in the same moment.
-        let _gone = rustix::process::kill_process(pid, rustix::process::Signal::INT);
-    }
+fn interrupt(child: &Child, hearers: Hearers) {
+    signal(child, hearers, rustix::process::Signal::INT);
 }
 
 /// There the console tells every process attached to it.
 #[cfg(not(unix))]
-fn interrupt(_child: &Child) {}
+fn interrupt(_child: &Child, _hearers: Hearers) {}
+
+#[cfg(unix)]
+fn kill(child: &mut Child, hearers: Hearers) -> std::io::Result<()> {
+    signal(child, hearers, rustix::process::Signal::KILL);
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn kill(child: &mut Child, _hearers: Hearers) -> std::io::Result<()> {
+    child.start_kill()
+}
+
+#[cfg(unix)]
+fn signal(child: &Child, hearers: Hearers, signal: rustix::process::Signal) {
+    use rustix::process::{Pid, kill_process, kill_process_group};
+    let Some(pid) = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) else { return };
+    // It may have ended by itself in the same moment.
+    let _gone = match hearers {
+        Hearers::Itself => kill_process(pid, signal),
+        Hearers::Group => kill_process_group(pid, signal),
+    };
+}
 
 async fn rest_of(pump: Option<JoinHandle<Vec<u8>>>) -> Vec<u8> {
     match pump {

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use reqwest::{Method, StatusCode};
+use reqwest::{Method, StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -88,10 +88,7 @@ impl Server {
         else {
             return Ok(None);
         };
-        let base = url.trim_end_matches('/').to_owned();
-        if !(base.starts_with("https://") || base.starts_with("http://")) {
-            return Err(Stop::failed(format!("--server: {url:?} is not a URL such as https://stackorder.example.com")));
-        }
+        let base = base_of(url)?;
         let credential = if env.is_actions() {
             let audience = env.get("STACKORDER_OIDC_AUDIENCE").unwrap_or(&base).trim_end_matches('/').to_owned();
             let url = env.get("ACTIONS_ID_TOKEN_REQUEST_URL");
@@ -277,6 +274,9 @@ fn refusal(url: &str, status: StatusCode, bytes: &[u8]) -> CallError {
     if let Some(details) = body.details.filter(|details| !details.is_null()) {
         text = format!("{text}\n{}", shown(&details));
     }
+    if status.is_redirection() {
+        return CallError::Failed(format!("{text}: --server must name the address that answers itself"));
+    }
     match (status.as_u16(), body.code.as_str()) {
         (403 | 409 | 423, _) => CallError::Refused(text),
         (_, "") => CallError::Failed(text),
@@ -299,6 +299,22 @@ fn shown(details: &serde_json::Value) -> String {
         }
         other => format!("  {}", plain(other)),
     }
+}
+
+/// The address as requests begin with it. The text is not repeated: it may hold a password, and errors get around.
+fn base_of(url: &str) -> Result<String, Stop> {
+    let is_web = |parsed: &Url| matches!(parsed.scheme(), "https" | "http") && parsed.has_host();
+    let Some(parsed) = Url::parse(url).ok().filter(is_web) else {
+        return Err(Stop::failed("--server is not a URL such as https://stackorder.example.com"));
+    };
+    let is_plain = parsed.username().is_empty() && parsed.password().is_none();
+    if !is_plain || parsed.query().is_some() || parsed.fragment().is_some() {
+        return Err(Stop::failed(
+            "--server holds a user name, a password or a query: write no more than https://stackorder.example.com, \
+             a job proves itself by its OIDC token and a person by STACKORDER_API_KEY",
+        ));
+    }
+    Ok(url.trim_end_matches('/').to_owned())
 }
 
 fn check_size<B: Serialize>(what: &str, body: &B, bytes_max: usize) -> Result<(), CallError> {

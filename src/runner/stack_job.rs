@@ -9,15 +9,15 @@ use serde_json::Value;
 
 use super::console::Stream;
 use super::hooks::Hook;
-use super::process::{self, Cut, Ended, Output, Spec, Watch};
+use super::process::{self, Cut, Ended, Hearers, Output, Spec, Watch};
 use super::report::{Report, error_text};
 use super::stack::ChosenStack;
 use super::stop::Stop;
-use super::tool::{ToolChoice, tool_environment, version_of_json, version_of_text};
+use super::tool::{ToolChoice, is_terraform, tool_environment, version_of_json, version_of_text};
 use super::{Job, ScannedTree, upstream};
 use crate::api::{ResultStatus, StackResult};
 use crate::config::effective;
-use crate::config::model::{EnvValue, RepoConfig};
+use crate::config::model::{EnvValue, RepoConfig, Tool};
 use crate::plan::summary::{Summarised, summarise};
 use crate::redaction::{Redactor, add_mask};
 use crate::run::status::Mode;
@@ -194,7 +194,9 @@ impl<'j> StackJob<'j> {
         let json = read_json(&files.json)?;
         let outputs = upstream::sensitive_outputs(&json, self.checkout, self.stack.key.path());
         Arc::make_mut(&mut self.redactor).learn(&json, &outputs);
-        Ok(summarise(&json).map_err(|error| Stop::failed(error.to_string()))?)
+        let summarised = summarise(&json).map_err(|error| Stop::failed(error.to_string()))?;
+        // A key of `for_each` may be what another stack keeps secret.
+        Ok(summarised.map_addresses(|address| self.redactor.redact(address)))
     }
 
     /// The plan as the tool prints it, redacted.
@@ -223,7 +225,10 @@ impl<'j> StackJob<'j> {
         env.insert("STACKORDER_PLAN_FILE".to_owned(), files.plan.display().to_string());
         env.insert("STACKORDER_PLAN_JSON".to_owned(), files.json.display().to_string());
         let args = [script.display().to_string()];
-        let spec = Spec { program: "bash", args: &args, directory: &self.job.root, env: &env, output: Output::Console };
+        // At a terminal Ctrl-C reaches all of them anyway, and a group of its own could not ask for a passphrase.
+        let hearers = if self.job.facts.is_actions { Hearers::Group } else { Hearers::Itself };
+        let (directory, output) = (&self.job.root, Output::Console);
+        let spec = Spec { program: "bash", args: &args, directory, env: &env, output, hearers };
         let what = format!("hook {}.sh", hook.name());
         let ended = self.run(spec, &what).await?;
         if ended.exit_code == 0 && ended.cut.is_none() { Ok(()) } else { Err(self.error_of(&what, &ended)) }
@@ -235,13 +240,12 @@ impl<'j> StackJob<'j> {
     }
 
     async fn detect(&mut self) -> Result<(), StepError> {
-        let json = self.tool(&["version".to_owned(), "-json".to_owned()], Output::Capture).await?;
-        let text = self.tool(&["version".to_owned()], Output::Capture).await?;
-        if let Some(cut) = json.cut.as_ref().or(text.cut.as_ref()) {
-            return Err(Stop::failed(cut.to_string()).into());
-        }
-        let named = version_of_text(&text.captured);
-        let version = version_of_json(&json.captured).or_else(|| named.as_ref().map(|(_, version)| version.clone()));
+        let json = self.answer(&["version", "-json"]).await?;
+        let named = match is_terraform(&json) {
+            true => version_of_json(&json).map(|version| (Tool::Terraform, version)),
+            false => version_of_text(&self.answer(&["version"]).await?),
+        };
+        let version = version_of_json(&json).or_else(|| named.as_ref().map(|(_, version)| version.clone()));
         let Some(version) = version else {
             return Err(
                 Stop::failed(format!("{:?} does not answer as a tool does to `version`", self.choice.program)).into()
@@ -260,6 +264,15 @@ impl<'j> StackJob<'j> {
         Ok(())
     }
 
+    async fn answer(&self, args: &[&str]) -> Result<Vec<u8>, StepError> {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let ended = self.tool(&args, Output::Capture).await?;
+        match ended.cut {
+            Some(cut) => Err(Stop::failed(cut.to_string()).into()),
+            None => Ok(ended.captured),
+        }
+    }
+
     /// The selected workspace may be another instance's, and `init` under a new backend would ask for it.
     fn forget_workspace(&self) -> Result<(), Stop> {
         let data = self.directory.join(self.job.env.get("TF_DATA_DIR").unwrap_or(".terraform"));
@@ -276,7 +289,14 @@ impl<'j> StackJob<'j> {
     }
 
     async fn tool(&self, args: &[String], output: Output) -> Result<Ended, StepError> {
-        let spec = Spec { program: &self.choice.program, args, directory: &self.directory, env: &self.env, output };
+        let spec = Spec {
+            program: &self.choice.program,
+            args,
+            directory: &self.directory,
+            env: &self.env,
+            output,
+            hearers: Hearers::Itself,
+        };
         self.run(spec, &self.choice.program).await
     }
 
@@ -320,7 +340,7 @@ fn settings_mode(mode: Mode) -> effective::Mode {
 }
 
 /// A new file that only its owner may read: plan JSON holds secrets in clear.
-fn private_file(path: &Path) -> std::io::Result<File> {
+pub(super) fn private_file(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).write(true).truncate(true);
     #[cfg(unix)]

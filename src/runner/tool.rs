@@ -70,6 +70,11 @@ pub fn version_of_json(answer: &[u8]) -> Option<String> {
     Some(json.get("terraform_version")?.as_str()?.to_owned())
 }
 
+/// Whether `version -json` was answered by Terraform: OpenTofu's answer says nothing of being outdated.
+pub fn is_terraform(answer: &[u8]) -> bool {
+    serde_json::from_slice::<serde_json::Value>(answer).is_ok_and(|json| json.get("terraform_outdated").is_some())
+}
+
 /// Tool and version in the first line of the answer to `version`, as `OpenTofu v1.10.0`.
 pub fn version_of_text(answer: &[u8]) -> Option<(Tool, String)> {
     let text = String::from_utf8_lossy(answer);
@@ -93,5 +98,12 @@ mod tests {
         assert_eq!(of("OpenTofu v1.10.0\n"), Some((Tool::Tofu, "1.10.0".to_owned())));
         assert_eq!(of("something else\n"), None);
         assert_eq!(version_of_json(br#"{"terraform_version":"1.11.4"}"#).as_deref(), Some("1.11.4"));
+    }
+
+    #[test]
+    fn the_json_answer_of_terraform_alone_says_whether_it_is_outdated() {
+        assert!(is_terraform(br#"{"terraform_version":"1.11.4","terraform_outdated":false}"#));
+        assert!(!is_terraform(br#"{"terraform_version":"1.10.0","platform":"linux_amd64"}"#));
+        assert!(!is_terraform(b"Terraform v1.11.4"));
     }
 }

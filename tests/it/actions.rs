@@ -197,3 +197,29 @@ fn setup_takes_the_tool_cache_before_any_download() {
         assert!(ran.stdout.contains(expected), "{}", ran.stdout);
     }
 }
+
+#[test]
+fn nothing_is_downloaded_over_plain_http_not_even_behind_a_redirect() {
+    use std::os::unix::fs::PermissionsExt;
+    let bin = tempfile::tempdir().expect("a temporary directory");
+    let (curl, calls) = (bin.path().join("curl"), bin.path().join("calls"));
+    std::fs::write(&curl, "#!/bin/sh\necho \"$*\" >>\"$CURL_CALLS\"\nexit 22\n").expect("a curl that notes its call");
+    std::fs::set_permissions(&curl, std::fs::Permissions::from_mode(0o755)).expect("an executable curl");
+    let path = format!("{}:{}", bin.path().display(), std::env::var("PATH").unwrap_or_default());
+    for version in ["1.2.3", "latest"] {
+        let inputs = [
+            ("VERSION", version),
+            ("TOKEN", ""),
+            ("CHECKSUM", "true"),
+            ("RUNNER_OS", "Linux"),
+            ("RUNNER_ARCH", "X64"),
+            ("RUNNER_TOOL_CACHE", "/nonexistent"),
+            ("PATH", path.as_str()),
+            ("CURL_CALLS", calls.to_str().expect("a path that is text")),
+        ];
+        assert_eq!(run("setup/setup.sh", &inputs).code, 1);
+    }
+    let calls = std::fs::read_to_string(&calls).expect("curl was called");
+    assert_eq!(calls.lines().count(), 2, "{calls}");
+    assert!(calls.lines().all(|call| call.starts_with("--proto =https ")), "{calls}");
+}

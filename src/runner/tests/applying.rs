@@ -53,7 +53,7 @@ async fn the_approved_bundle_is_applied_and_reported() {
     let applied = apply_in(&world, Some(&bundle)).await.unwrap();
 
     assert_eq!(applied.stack.as_str(), STACK);
-    assert_eq!(world.calls(), ["version", "version", "init", "show", "apply"]);
+    assert_eq!(world.calls(), ["version", "init", "show", "apply"]);
     let claims = world.posted(&stack_path("claim")).await;
     assert_eq!(claims[0]["workflow_run_attempt"], 2);
     let results = world.results().await;
@@ -97,6 +97,23 @@ async fn a_checkout_at_another_commit_claims_nothing() {
 }
 
 #[tokio::test]
+async fn an_apply_that_is_interrupted_before_it_claims_uses_up_no_plan() {
+    let world = World::new().await;
+    world.answer_claim(&fresh_claim("abc")).await;
+    world.interrupt();
+    assert!(matches!(apply_in(&world, None).await, Err(Stop::Failed(_))));
+    assert!(world.posted(&stack_path("claim")).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_checkout_that_git_cannot_read_is_a_refusal_in_gits_words() {
+    let world = World::new().await;
+    std::fs::rename(world.root.join(".git"), world.root.join("git")).unwrap();
+    let text = refusal(apply_in(&world, None).await);
+    assert!(text.contains("not a git repository"), "{text}");
+}
+
+#[tokio::test]
 async fn a_bundle_with_another_digest_is_refused_and_reported_as_failed() {
     let world = World::new().await;
     let (bundle, digest) = bundle(&world).await;
@@ -131,7 +148,7 @@ async fn an_expired_plan_is_made_again_and_applied_when_it_does_the_same() {
 
     apply_in(&world, None).await.unwrap();
 
-    assert_eq!(world.calls(), ["version", "version", "init", "plan", "show", "apply"]);
+    assert_eq!(world.calls(), ["version", "init", "plan", "show", "apply"]);
     assert!(world.printed().contains("planning again"), "{}", world.printed());
 }
 
@@ -166,7 +183,7 @@ async fn a_lock_file_that_init_does_not_take_leads_to_a_fresh_plan() {
 
     apply_in(&world, Some(&bundle)).await.unwrap();
 
-    assert_eq!(world.calls(), ["version", "version", "init", "init", "plan", "show", "apply"]);
+    assert_eq!(world.calls(), ["version", "init", "init", "plan", "show", "apply"]);
     assert_eq!(std::fs::read_to_string(world.root.join("stacks/a/.terraform.lock.hcl")).unwrap(), "later");
 }
 

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::world::{RUN_ID, SECRET, STACK, World, stack_path};
 use crate::runner::drift::drift;
+use crate::runner::fallback::tell_unconfirmed;
 use crate::runner::plan::{PlanRequest, PlannedStack, plan};
 use crate::runner::stop::Stop;
 
@@ -23,7 +24,7 @@ async fn a_plan_posts_its_result_and_leaves_a_bundle_for_the_apply() {
     let planned = planned(&world).await;
 
     assert!(!planned.is_failure() && !planned.is_refused() && !planned.unconfirmed, "{}", world.printed());
-    assert_eq!(world.calls(), ["version", "version", "init", "plan", "show", "show"]);
+    assert_eq!(world.calls(), ["version", "init", "plan", "show", "show"]);
     let results = world.results().await;
     assert_eq!(results.len(), 1);
     assert_eq!(results[0]["status"], "success");
@@ -129,7 +130,7 @@ async fn a_hook_without_the_executable_bit_is_an_error_not_a_skip() {
 
     assert!(planned.is_failure());
     assert!(planned.result.error_text.contains("pre-plan.sh is not executable"), "{}", planned.result.error_text);
-    assert_eq!(world.calls(), ["version", "version"]);
+    assert_eq!(world.calls(), ["version"]);
 }
 
 #[tokio::test]
@@ -167,6 +168,96 @@ async fn several_stacks_are_planned_one_after_another_though_one_fails() {
     assert!(bundle.ends_with("stackorder-plan-chunk-1-abc"));
     assert!(std::path::Path::new(&planned[1].bundle).starts_with(&bundle));
     assert_eq!(world.output("summary").unwrap().matches("\"adds\"").count(), 1);
+}
+
+#[tokio::test]
+async fn a_stack_that_fails_leaves_no_plan_to_be_uploaded_beside_the_others() {
+    let mut world = World::new().await;
+    world.write_hook("post-plan", "test \"$STACKORDER_STACK\" != stacks/b\n");
+    world.write("stacks/b/main.tf", "terraform {\n  backend \"s3\" {\n    key = \"b\"\n  }\n}\n");
+    world.commit();
+    let request = PlanRequest { stacks: vec!["stacks/b".to_owned(), STACK.to_owned()], ..PlanRequest::default() };
+
+    let planned = plan(&world.local_job(), &request).await.unwrap();
+
+    assert!(planned[0].is_failure() && !planned[1].is_failure());
+    let uploaded = std::fs::read_dir(world.output("bundle").unwrap()).unwrap();
+    let uploaded: Vec<_> = uploaded.map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(uploaded, [std::path::PathBuf::from(&planned[1].bundle)]);
+}
+
+#[tokio::test]
+async fn nothing_is_planned_when_one_of_the_keys_is_none() {
+    let world = World::new().await;
+    let request = PlanRequest { stacks: vec![STACK.to_owned(), "../b".to_owned()], ..PlanRequest::default() };
+    assert!(matches!(plan(&world.local_job(), &request).await, Err(Stop::Failed(_))));
+    assert!(world.calls().is_empty(), "the tool was started");
+}
+
+#[tokio::test]
+async fn a_copy_of_a_plan_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = World::new().await;
+    let out = world.root.join("copy.tfplan");
+    plan(&world.local_job(), &PlanRequest { out: Some(out.clone()), ..of_stack() }).await.unwrap();
+    let found = std::fs::metadata(&out).unwrap();
+    assert_eq!((found.len(), found.permissions().mode() & 0o777), (7, 0o600));
+}
+
+#[tokio::test]
+async fn a_secret_that_is_part_of_an_address_does_not_leave_the_job() {
+    let world = World::new().await;
+    world.answer_result().await;
+    let address = format!("terraform_data.it[\"{SECRET}\"]");
+    world.set_plan(&[&address]);
+
+    let planned = planned(&world).await;
+
+    let results = world.results().await;
+    assert_eq!(results[0]["summary"]["added"], json!(["terraform_data.it[\"***\"]"]));
+    let digest = planned.result.summary.unwrap().actions_digest;
+    assert_ne!(digest, Some(crate::plan::digest::actions_digest(&Default::default())), "it is of the plan as it is");
+    for text in [results[0].to_string(), world.summary(), world.output("summary").unwrap()] {
+        assert!(!text.contains(SECRET), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_proxy_says_for_the_server_is_redacted_in_the_neutral_check() {
+    let world = World::new().await;
+    world.answer("/repos/acme/infra/check-runs", 201, json!({})).await;
+    tell_unconfirmed(&world.job(), "stackorder/resolve", &format!("no {SECRET} here")).await;
+    let checks = world.posted("/repos/acme/infra/check-runs").await;
+    assert!(checks[0]["output"]["summary"].as_str().unwrap().starts_with("no *** here"), "{checks:?}");
+    assert!(!world.printed().contains(SECRET));
+}
+
+#[tokio::test]
+async fn another_tool_than_the_wanted_one_is_asked_for_its_name_and_warned_of() {
+    let mut world = World::new().await;
+    world.set("STUB_OUTDATED", "");
+    world.set("STUB_NAME", "OpenTofu");
+    let planned = plan(&world.local_job(), &of_stack()).await.unwrap().remove(0);
+    assert_eq!(planned.result.tool_version, "1.11.4");
+    assert_eq!(world.calls()[..3], ["version", "version", "init"]);
+    assert!(world.printed().contains("is tofu, the stack wants terraform"), "{}", world.printed());
+}
+
+#[tokio::test]
+async fn an_interrupt_reaches_what_a_hook_waits_for() {
+    let mut world = World::new().await;
+    world.write_hook("pre-plan", ": >\"$STUB_DIR/applying\"\nsleep 600\n");
+    world.commit();
+    world.answer_result().await;
+
+    let ends = tokio::time::timeout(std::time::Duration::from_secs(60), planned(&world));
+    let (planned, ()) = tokio::join!(ends, async {
+        world.is_applying().await;
+        world.interrupt();
+    });
+
+    assert!(planned.expect("the hook's sleep was never told").is_failure());
+    assert_eq!(world.calls(), ["version"]);
 }
 
 #[tokio::test]

@@ -4,7 +4,9 @@ use serde_json::json;
 
 use super::world::World;
 use crate::ids::Sha;
+use crate::runner::base_copy::base_copy;
 use crate::runner::checkout::{Commit, WorkingTree};
+use crate::runner::server::Server;
 use crate::runner::stack::choose;
 use crate::runner::stop::Stop;
 use crate::scan::{EntryKind, Files};
@@ -75,6 +77,35 @@ async fn stack_keys_resolve_as_the_table_says() {
     assert_eq!(key("stacks/a:adhoc"), Ok(("stacks/a:adhoc".to_owned(), "adhoc".to_owned())));
     assert!(refused("stacks/nowhere").contains("no directory"));
     assert!(refused("../x").contains("stack key"));
+}
+
+#[tokio::test]
+async fn settings_that_cannot_be_read_are_an_error_and_not_the_defaults() {
+    let world = World::new().await;
+    let job = world.local_job();
+    let head = job.git.commit_of("HEAD").unwrap().unwrap();
+    assert!(job.git.show(&head, "stackorder.yaml").unwrap().is_some());
+    assert_eq!(job.git.show(&head, "nothing.yaml"), Ok(None));
+
+    let blob = world.git(&["rev-parse", "HEAD:stackorder.yaml"]);
+    std::fs::remove_file(world.root.join(".git/objects").join(&blob[..2]).join(&blob[2..])).unwrap();
+
+    assert!(job.git.show(&head, "stackorder.yaml").is_err());
+    assert!(matches!(base_copy(&job), Err(Stop::Failed(_))));
+}
+
+#[tokio::test]
+async fn a_server_address_with_a_password_is_refused_without_repeating_it() {
+    let world = World::new().await;
+    for url in ["https://me:hunter22@stackorder.example.com", "me:hunter22@host", "https://host/?key=hunter22"] {
+        let Err(Stop::Failed(text)) = Server::of(Some(url), &world.env) else {
+            panic!("{url} was taken");
+        };
+        assert!(text.contains("https://stackorder.example.com") && !text.contains("hunter22"), "{text}");
+    }
+    for url in ["https://stackorder.example.com/", "http://127.0.0.1:8080", "https://example.com/stackorder"] {
+        assert!(Server::of(Some(url), &world.env).is_ok(), "{url}");
+    }
 }
 
 #[tokio::test]

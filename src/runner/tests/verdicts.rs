@@ -39,6 +39,28 @@ async fn a_verdict_is_posted_redacted_and_cut() {
 }
 
 #[tokio::test]
+async fn of_a_details_file_without_end_only_the_beginning_is_read() {
+    let world = World::new().await;
+    let stored = json!({"name": "cost", "status": "warn", "updated_at": "2026-11-29T00:00:00Z"});
+    world.answer(&stack_path("checks/cost"), 200, stored).await;
+    let endless = CheckRequest { details_file: Some("/dev/zero".into()), ..request("cost") };
+    check(&world.job(), &endless).await.unwrap();
+    let posted = &world.posted(&stack_path("checks/cost")).await[0];
+    assert_eq!(posted["details"].as_str().unwrap().len(), 64 * 1024);
+}
+
+#[tokio::test]
+async fn an_address_of_details_is_redacted_too() {
+    let world = World::new().await;
+    let stored = json!({"name": "cost", "status": "warn", "updated_at": "2026-11-29T00:00:00Z"});
+    world.answer(&stack_path("checks/cost"), 200, stored).await;
+    let details_url = format!("https://cost.example.com/report?key={SECRET}");
+    check(&world.job(), &CheckRequest { details_url, ..request("cost") }).await.unwrap();
+    let posted = &world.posted(&stack_path("checks/cost")).await[0];
+    assert_eq!(posted["details_url"], "https://cost.example.com/report?key=***");
+}
+
+#[tokio::test]
 async fn names_of_the_servers_own_checks_and_names_that_are_none_are_refused() {
     let world = World::new().await;
     for name in ["plan", "apply", "resolve", "", "a b", "../x", &"x".repeat(65)] {

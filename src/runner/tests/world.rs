@@ -30,7 +30,7 @@ pub const SECRET: &str = "planted-secret-value";
 const STUB_TOOL: &str = r#"#!/bin/bash
 echo "$*" >> "$STUB_DIR/calls"
 case "$1" in
-  version) if [ "$2" = -json ]; then echo '{"terraform_version":"1.11.4"}'; else echo "Terraform v1.11.4"; fi ;;
+  version) if [ "$2" = -json ]; then echo "{\"terraform_version\":\"1.11.4\"${STUB_OUTDATED-,\"terraform_outdated\":false}}"; else echo "${STUB_NAME-Terraform} v1.11.4"; fi ;;
   init) case "$*" in *readonly*) exit "${STUB_READONLY_EXIT:-0}" ;; esac ;;
   plan)
     for arg in "$@"; do case "$arg" in -out=*) echo "a plan" > "${arg#-out=}" ;; esac; done
