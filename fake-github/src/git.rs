@@ -2,8 +2,9 @@
 //!
 //! Everything here is git and nothing is GitHub: names, objects, refs, diffs, test merges. A missing object is `None`.
 //!
-//! - `records`: what git prints, as values.
+//! - `records`: what git prints, as values; `kept`: what it need not print again.
 
+mod kept;
 mod records;
 
 pub use records::{Commit, FileChange, NewCommit, Ref, Signature, TreeEntry};
@@ -16,6 +17,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, bail};
 
+use kept::{Kept, Refs};
 use records::{parse_commit, parse_raw_diff, parse_ref, parse_tree_entry};
 
 /// The commit id that stands for "no commit" in pushes.
@@ -26,22 +28,12 @@ pub struct GitStore {
     root: PathBuf,
     /// Commits never change, so each is read once.
     commits: Mutex<BTreeMap<(String, String), Arc<Commit>>>,
-    /// Answers about objects named by their full ids, which never change either: a process each costs more than all else.
-    settled: Mutex<BTreeMap<Question, Arc<Vec<u8>>>>,
+    kept: Kept,
 }
-
-/// A repository and what git was asked about it.
-type Question = (String, String);
-
-/// Most settled answers that are kept; then all are forgotten, which only costs asking again.
-const SETTLED_MAX: usize = 10_000;
-
-/// Larger answers are asked for each time.
-const SETTLED_BYTES_MAX: usize = 256 * 1024;
 
 impl GitStore {
     pub fn new(root: PathBuf) -> GitStore {
-        GitStore { root, commits: Mutex::new(BTreeMap::new()), settled: Mutex::new(BTreeMap::new()) }
+        GitStore { root, commits: Mutex::new(BTreeMap::new()), kept: Kept::default() }
     }
 
     pub fn root(&self) -> &Path {
@@ -55,7 +47,10 @@ impl GitStore {
     pub fn init(&self, repo: &str, default_branch: &str) -> anyhow::Result<()> {
         let path = self.path(repo);
         std::fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
-        self.run(repo, &["init", "--quiet", "--bare", &format!("--initial-branch={default_branch}"), "."])?;
+        self.run(
+            repo,
+            &["init", "--quiet", "--bare", "--template=", &format!("--initial-branch={default_branch}"), "."],
+        )?;
         let settings = [
             ("http.receivepack", "true"),
             ("uploadpack.allowAnySHA1InWant", "true"),
@@ -74,36 +69,30 @@ impl GitStore {
         if name.starts_with('-') || name.is_empty() {
             return None;
         }
-        let commit = |rev: &str| {
-            let rev = format!("{rev}^{{commit}}");
-            self.settled_line(repo, &["rev-parse", "--verify", "--quiet", "--end-of-options", &rev], &[name])
-        };
-        if name.starts_with("refs/") || is_full_id(name) {
-            return commit(name);
+        let refs = self.all_refs(repo);
+        let prefixes: &[&str] = if name.starts_with("refs/") { &[""] } else { &["refs/heads/", "refs/tags/", "refs/"] };
+        let found = prefixes.iter().find_map(|prefix| refs.get(&format!("{prefix}{name}")));
+        match found {
+            Some(found) if found.kind == "commit" => Some(found.sha.clone()),
+            Some(found) => self.peel(repo, &found.sha),
+            None => self.peel(repo, name),
         }
-        match self.first_ref(repo, ["refs/heads/", "refs/tags/", "refs/"].map(|prefix| format!("{prefix}{name}"))) {
-            Some(found) if found.kind == "commit" => Some(found.sha),
-            Some(found) => commit(&found.name),
-            None => commit(name),
-        }
+    }
+
+    /// The commit behind a name that is no ref of its own, or behind an annotated tag.
+    fn peel(&self, repo: &str, name: &str) -> Option<String> {
+        let commit = format!("{name}^{{commit}}");
+        let ask = ["rev-parse", "--verify", "--quiet", "--end-of-options", commit.as_str()];
+        let answer = self.ask(repo, &ask, &[name])?;
+        Some(String::from_utf8_lossy(&answer).trim().to_owned()).filter(|sha| !sha.is_empty())
     }
 
     /// The full name of a branch or tag; a commit id stays as it is.
     pub fn full_ref(&self, repo: &str, name: &str) -> Option<String> {
-        let is_full = name.starts_with("refs/");
-        let own = is_full.then(|| name.to_owned());
-        let short = [format!("refs/heads/{name}"), format!("refs/tags/{name}")];
-        let candidates: Vec<String> = own.into_iter().chain(short).collect();
-        let known = if is_full_id(name) { None } else { self.first_ref(repo, candidates) };
-        known.map(|found| found.name).or_else(|| self.resolve(repo, name))
-    }
-
-    /// The first of some full refs that exists, in their order.
-    fn first_ref(&self, repo: &str, names: impl IntoIterator<Item = String>) -> Option<Ref> {
-        let names: Vec<String> = names.into_iter().collect();
-        let patterns: Vec<&str> = names.iter().map(String::as_str).collect();
-        let found = self.refs_like(repo, &patterns);
-        names.iter().find_map(|name| found.iter().find(|found| found.name == *name).cloned())
+        let candidates = [name.to_owned(), format!("refs/heads/{name}"), format!("refs/tags/{name}")];
+        let known =
+            candidates.into_iter().find(|full| full.starts_with("refs/") && self.object_at(repo, full).is_some());
+        known.or_else(|| self.resolve(repo, name))
     }
 
     /// What a ref points to, without peeling.
@@ -111,16 +100,25 @@ impl GitStore {
         self.refs(repo, full_ref).into_iter().find(|found| found.name == full_ref)
     }
 
-    /// Refs below a prefix, sorted by name.
+    /// The ref of this name, or the refs below it, sorted by name.
     pub fn refs(&self, repo: &str, prefix: &str) -> Vec<Ref> {
-        self.refs_like(repo, &[prefix])
+        let below = format!("{}/", prefix.trim_end_matches('/'));
+        let refs = self.all_refs(repo);
+        refs.values().filter(|found| found.name == prefix || found.name.starts_with(&below)).cloned().collect()
     }
 
-    fn refs_like(&self, repo: &str, patterns: &[&str]) -> Vec<Ref> {
-        let format = "--format=%(refname)%00%(objectname)%00%(objecttype)";
-        let Ok(output) = self.run(repo, &[&["for-each-ref", format], patterns].concat()) else { return Vec::new() };
-        let lines = String::from_utf8_lossy(&output).into_owned();
-        lines.lines().filter_map(parse_ref).collect()
+    fn all_refs(&self, repo: &str) -> Arc<Refs> {
+        self.kept.refs(repo, || {
+            let format = "--format=%(refname)%00%(objectname)%00%(objecttype)";
+            let Ok(output) = self.run(repo, &["for-each-ref", format]) else { return Refs::new() };
+            let lines = String::from_utf8_lossy(&output).into_owned();
+            lines.lines().filter_map(parse_ref).map(|found| (found.name.clone(), found)).collect()
+        })
+    }
+
+    /// To be called after a push, which git itself carries out.
+    pub fn refs_moved(&self, repo: &str) {
+        self.kept.refs_moved(repo);
     }
 
     pub fn commit(&self, repo: &str, sha: &str) -> Option<Arc<Commit>> {
@@ -150,13 +148,11 @@ impl GitStore {
     }
 
     pub fn count(&self, repo: &str, range: &str) -> i64 {
-        let ends: Vec<&str> = range.split("..").collect();
-        let args = ["rev-list", "--count", "--end-of-options", range];
-        self.settled_line(repo, &args, &ends).and_then(|count| count.parse().ok()).unwrap_or(0)
+        self.line(repo, &["rev-list", "--count", "--end-of-options", range]).and_then(|n| n.parse().ok()).unwrap_or(0)
     }
 
     pub fn merge_base(&self, repo: &str, a: &str, b: &str) -> Option<String> {
-        self.settled_line(repo, &["merge-base", a, b], &[a, b])
+        self.line(repo, &["merge-base", a, b])
     }
 
     pub fn is_ancestor(&self, repo: &str, ancestor: &str, of: &str) -> bool {
@@ -169,12 +165,12 @@ impl GitStore {
     }
 
     pub fn blob(&self, repo: &str, sha: &str) -> Option<Vec<u8>> {
-        Some(self.run_settled(repo, &["cat-file", "blob", sha], &[sha]).ok()?.to_vec())
+        self.ask(repo, &["cat-file", "blob", sha], &[sha]).map(|blob| blob.to_vec())
     }
 
     pub fn tree_entry(&self, repo: &str, commit: &str, path: &str) -> Option<TreeEntry> {
         let path = path.trim_matches('/');
-        self.ls_tree(repo, &["--end-of-options", commit, "--", path], commit)
+        self.ls_tree(repo, commit, &["--end-of-options", commit, "--", path])
             .into_iter()
             .find(|entry| entry.path == path)
     }
@@ -188,13 +184,13 @@ impl GitStore {
         if !directory.is_empty() {
             args.extend(["--", inside.as_str()]);
         }
-        self.ls_tree(repo, &args, tree)
+        self.ls_tree(repo, tree, &args)
     }
 
-    fn ls_tree(&self, repo: &str, args: &[&str], tree: &str) -> Vec<TreeEntry> {
-        let mut all = vec!["ls-tree", "-z", "--long", "--full-tree"];
-        all.extend(args);
-        let Ok(output) = self.run_settled(repo, &all, &[tree]) else { return Vec::new() };
+    fn ls_tree(&self, repo: &str, tree: &str, args: &[&str]) -> Vec<TreeEntry> {
+        let mut ask = vec!["ls-tree", "-z", "--long", "--full-tree"];
+        ask.extend(args);
+        let Some(output) = self.ask(repo, &ask, &[tree]) else { return Vec::new() };
         let text = String::from_utf8_lossy(&output).into_owned();
         text.split('\0').filter_map(parse_tree_entry).collect()
     }
@@ -227,7 +223,9 @@ impl GitStore {
             stream.extend_from_slice(content);
             stream.push(b'\n');
         }
-        self.run_with(repo, &["fast-import", "--quiet", "--force", "--date-format=raw"], &stream, &[])?;
+        let written = self.run_with(repo, &["fast-import", "--quiet", "--force", "--date-format=raw"], &stream, &[]);
+        self.refs_moved(repo);
+        written?;
         self.resolve(repo, &branch_ref).context("the commit was not written")
     }
 
@@ -267,11 +265,17 @@ impl GitStore {
     }
 
     pub fn update_ref(&self, repo: &str, name: &str, sha: &str) -> anyhow::Result<()> {
-        self.run(repo, &["update-ref", name, sha]).map(drop)
+        self.move_refs(repo, &["update-ref", name, sha])
     }
 
     pub fn delete_ref(&self, repo: &str, name: &str) -> anyhow::Result<()> {
-        self.run(repo, &["update-ref", "-d", name]).map(drop)
+        self.move_refs(repo, &["update-ref", "-d", name])
+    }
+
+    fn move_refs(&self, repo: &str, args: &[&str]) -> anyhow::Result<()> {
+        let moved = self.run(repo, args).map(drop);
+        self.refs_moved(repo);
+        moved
     }
 
     /// An annotated tag; a lightweight one is `update_ref`.
@@ -293,18 +297,18 @@ impl GitStore {
     /// Copies the objects of a commit from one repository to another, as a fork's pull request needs.
     pub fn fetch(&self, into: &str, from: &str, refspec: &str) -> anyhow::Result<()> {
         let source = self.path(from);
-        self.run(into, &["fetch", "--quiet", &source.to_string_lossy(), refspec]).map(drop)
+        self.move_refs(into, &["fetch", "--quiet", &source.to_string_lossy(), refspec])
     }
 
     /// Files changed between two trees, with patches up to GitHub's size.
     pub fn diff(&self, repo: &str, from: &str, to: &str) -> Vec<FileChange> {
         let from = if from == NO_COMMIT { EMPTY_TREE } else { from };
         let raw = ["diff-tree", "-r", "-z", "-M", "--raw", "--numstat", "--end-of-options", from, to];
-        let Ok(output) = self.run_settled(repo, &raw, &[from, to]) else { return Vec::new() };
+        let Some(output) = self.ask(repo, &raw, &[from, to]) else { return Vec::new() };
         let mut changes = parse_raw_diff(&String::from_utf8_lossy(&output));
         let patch = ["diff-tree", "-r", "-M", "-p", "--no-color", "--no-prefix", "--end-of-options", from, to];
-        let text = self.run_settled(repo, &patch, &[from, to]);
-        let text = text.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+        let text = self.ask(repo, &patch, &[from, to]).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
         // The raw part and the patch part list the files in the same order.
         let bodies = text.split("diff --git ").skip(1);
         for (change, body) in changes.iter_mut().zip(bodies) {
@@ -315,28 +319,15 @@ impl GitStore {
         changes
     }
 
-    /// Asks only once where every object is named by its full id.
-    fn run_settled(&self, repo: &str, args: &[&str], objects: &[&str]) -> anyhow::Result<Arc<Vec<u8>>> {
-        if !objects.iter().all(|object| is_full_id(object)) {
-            return Ok(Arc::new(self.run(repo, args)?));
-        }
-        let key = (repo.to_owned(), args.join("\0"));
-        if let Some(known) = self.settled.lock().expect("no panic while asking").get(&key) {
-            return Ok(known.clone());
-        }
-        let answer = Arc::new(self.run(repo, args)?);
-        let mut settled = self.settled.lock().expect("no panic while asking");
-        if settled.len() >= SETTLED_MAX {
-            settled.clear();
-        }
-        if answer.len() <= SETTLED_BYTES_MAX {
-            settled.insert(key, answer.clone());
-        }
-        Ok(answer)
+    /// The output for arguments that name these objects; by their full ids it never changes, and is asked for once.
+    fn ask(&self, repo: &str, args: &[&str], objects: &[&str]) -> Option<Arc<Vec<u8>>> {
+        let ask = || self.run(repo, args).ok();
+        let is_id = |name: &&str| name.len() == 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if objects.iter().all(is_id) { self.kept.answer(&[&[repo], args].concat(), ask) } else { ask().map(Arc::new) }
     }
 
-    fn settled_line(&self, repo: &str, args: &[&str], objects: &[&str]) -> Option<String> {
-        let output = self.run_settled(repo, args, objects).ok()?;
+    fn line(&self, repo: &str, args: &[&str]) -> Option<String> {
+        let output = self.run(repo, args).ok()?;
         let line = String::from_utf8_lossy(&output).trim().to_owned();
         (!line.is_empty()).then_some(line)
     }
@@ -370,10 +361,6 @@ impl GitStore {
     }
 }
 
-fn is_full_id(name: &str) -> bool {
-    name.len() == 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
 /// The tree without entries, known to every git.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
@@ -395,37 +382,3 @@ pub const ISOLATION: [(&str, &str); 6] = [
     ("GIT_COMMITTER_EMAIL", "noreply@github.test"),
     ("TZ", "UTC"),
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_full_id_names_is_asked_once_and_what_a_ref_names_each_time() {
-        let root = tempfile::tempdir().unwrap();
-        let store = GitStore::new(root.path().to_owned());
-        store.init("a/b", "main").unwrap();
-        let write = |content: &str| {
-            let files = [("f", Some(content.as_bytes().to_vec()))];
-            let (name, email) = ("alice", "alice@example.com");
-            let commit = NewCommit { branch: "main", message: "m", name, email, at_ms: 0, from: None, files: &files };
-            store.write_commit("a/b", &commit).unwrap()
-        };
-        let first = write("1");
-        let unknown = "0123456789012345678901234567890123456789";
-        assert_eq!(store.read_file("a/b", &first, "f"), Some(b"1".to_vec()));
-        assert_eq!(store.resolve("a/b", &first), Some(first.clone()));
-        assert_eq!(store.resolve("a/b", unknown), None);
-
-        let second = write("2");
-        store.annotated_tag("a/b", "v1", &first, "one", 0).unwrap();
-        assert_eq!(store.resolve("a/b", "main"), Some(second));
-        assert_eq!(store.resolve("a/b", "v1"), Some(first.clone()));
-        assert_eq!(store.full_ref("a/b", "v1").as_deref(), Some("refs/tags/v1"));
-
-        std::fs::rename(store.path("a/b"), root.path().join("away")).unwrap();
-        assert_eq!(store.read_file("a/b", &first, "f"), Some(b"1".to_vec()));
-        assert_eq!(store.resolve("a/b", &first), Some(first));
-        assert_eq!(store.resolve("a/b", "main"), None);
-    }
-}

@@ -47,6 +47,7 @@ pub async fn serve(hub: Arc<Hub>, request: GitRequest) -> Response<Body> {
     let _turn = hub.pushes.lock().await;
     let before = pushed_refs(&hub, &repo);
     let answer = backend(&hub, &repo, &request).await;
+    hub.site().git.refs_moved(&repo);
     let after = pushed_refs(&hub, &repo);
     let pusher = hub.lock().login_of(&caller);
     let told = hub.clone();

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -115,7 +116,7 @@ pub(super) fn kill_orphans(tracking_id: &str, groups: &[i32]) {
 fn spawn(spec: &Spec<'_>) -> io::Result<(Child, Lines)> {
     // One pipe for both streams keeps their lines in order.
     let (reader, writer) = io::pipe()?;
-    let child = Command::new(spec.program)
+    let child = Command::new(on_path(spec.program, spec.env))
         .args(spec.arguments)
         .env_clear()
         .envs(spec.env)
@@ -128,6 +129,16 @@ fn spawn(spec: &Spec<'_>) -> io::Result<(Child, Lines)> {
         .spawn()?;
     let receiver = pipe::Receiver::from_owned_fd(reader.into())?;
     Ok((child, Lines { receiver, partial: Vec::new() }))
+}
+
+/// The program's own file. With a `PATH` of its own a child could only be forked, and this process is large to copy.
+fn on_path(program: &str, env: &BTreeMap<String, String>) -> PathBuf {
+    let is_program =
+        |path: &PathBuf| path.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0);
+    let path = env.get("PATH").filter(|_| !program.contains('/')).map(String::as_str).unwrap_or_default();
+    let mut places = path.split(':').filter(|place| place.starts_with('/')).map(|place| Path::new(place).join(program));
+    // One that is nowhere fails to start, under its own name.
+    places.find(is_program).unwrap_or_else(|| PathBuf::from(program))
 }
 
 /// Where the signal sequence stands.

@@ -210,6 +210,13 @@ async fn execute(
         ("GIT_CONFIG_NOSYSTEM", "1"),
         ("GIT_CONFIG_GLOBAL", "/dev/null"),
         ("GIT_ADVICE", "0"),
+        // No example hooks, one pack instead of a file for each object, no housekeeping: a job's checkout lives for seconds.
+        ("GIT_TEMPLATE_DIR", ""),
+        ("GIT_CONFIG_COUNT", "2"),
+        ("GIT_CONFIG_KEY_0", "fetch.unpackLimit"),
+        ("GIT_CONFIG_VALUE_0", "1"),
+        ("GIT_CONFIG_KEY_1", "maintenance.auto"),
+        ("GIT_CONFIG_VALUE_1", "false"),
     ];
     env.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
     // The fake is on this machine; a proxy meant for other hosts must not see its tokens.
