@@ -82,13 +82,15 @@ impl GitHubClient {
                     renewed = true;
                     self.forget(call.caller, &token).await;
                 }
+                // A clock that is off, or a key that is just being replaced: both pass.
+                (Verdict::Refused, _) => return Err(temporary(call, format!("401 {}", retry::message(&answer)), None)),
                 (Verdict::Limited(at), _) => return Err(temporary(call, retry::message(&answer), Some(at))),
                 (Verdict::Broken, _) => {
                     let message = format!("{} {}", answer.status.as_u16(), retry::message(&answer));
                     self.wait_for_retry(call, &mut retries, message).await?;
                 }
                 (Verdict::NotFound, _) => return Err(GitHubError::NotFound { what: call.what.clone() }),
-                (Verdict::NotModified | Verdict::Redirect | Verdict::Refused | Verdict::Permanent, _) => {
+                (Verdict::NotModified | Verdict::Redirect | Verdict::Permanent, _) => {
                     return Err(permanent(answer.status.as_u16(), call, &retry::message(&answer)));
                 }
             }

@@ -221,12 +221,12 @@ async fn a_refused_token_is_renewed_once() {
 }
 
 #[tokio::test]
-async fn a_token_refused_twice_is_a_permanent_error() {
+async fn a_token_refused_twice_is_an_error_that_may_pass() {
     let world = World::new().await;
     world.hand_out("second", 1).await;
     world.answer("GET", "", ResponseTemplate::new(401).set_body_json(json!({"message": "Bad credentials"}))).await;
     match world.client.repository(&world.repo).await {
-        Err(GitHubError::Permanent { status: 401, message, .. }) => assert_eq!(message, "Bad credentials"),
+        Err(GitHubError::Temporary { message, retry_at: None, .. }) => assert_eq!(message, "401 Bad credentials"),
         other => panic!("{other:?}"),
     }
     assert_eq!(world.asked("").await, 2);
