@@ -9,15 +9,17 @@ use sha2::{Digest, Sha256};
 use super::workers::{LEASE_MS, RENEW_EVERY, while_held};
 use super::{App, Result, repo_ref};
 use crate::github::api::{Check, GitHubError, Reaction, RepoRef};
-use crate::ids::{RunId, Sha, hex};
+use crate::ids::{RunId, Sha, StackKey, hex};
 use crate::render::{self, Context};
 use crate::run::model::Repo;
-use crate::run::scene::Scene;
+use crate::run::scene::{NewJob, Scene};
 use crate::run::status::{Mode, RunStatus};
-use crate::store::Rendered;
+use crate::store::{Rendered, RunFilter};
 
 /// Most plan texts loaded for one rendering; the comment has no room for more.
 const PLAN_TEXTS_MAX: usize = 60;
+/// The newest plans of a repository among which locks are shown: more pull requests are hardly ever open at a time.
+const PLANS_LOOKED_AT: u32 = 200;
 /// Name of the sticky comment among what was rendered.
 const STICKY: &str = "sticky";
 
@@ -39,6 +41,31 @@ impl App {
         let Some(done) = while_held(RENEW_EVERY, take, rendering).await else { return Ok(Turn::Busy) };
         self.store.release_lease(&lease, holder).await?;
         done.map(|()| Turn::Done)
+    }
+
+    /// Asks for a rendering of each pull request whose newest plan has one of these stacks: who locks them has changed.
+    pub(super) async fn show_locks(&self, repo: &Repo, keys: &BTreeSet<StackKey>) -> Result<()> {
+        let filter = RunFilter {
+            repo_id: Some(repo.id),
+            mode: Some(Mode::Plan),
+            status: Some(RunStatus::Planned),
+            limit: PLANS_LOOKED_AT,
+            ..RunFilter::default()
+        };
+        let mut numbers = BTreeSet::new();
+        for plan in self.store.runs(&filter).await?.into_iter().filter(|plan| plan.pr_number != 0) {
+            if numbers.contains(&plan.pr_number) {
+                continue;
+            }
+            if self.store.rows(&plan.id).await?.iter().any(|row| keys.contains(&row.key)) {
+                numbers.insert(plan.pr_number);
+            }
+        }
+        for number in numbers {
+            self.store.add_job(&NewJob::rendering(repo.id, number, self.now())).await?;
+        }
+        self.wake.notify_waiters();
+        Ok(())
     }
 
     async fn render_pull_now(&self, repo: &Repo, number: i64) -> Result<()> {

@@ -19,10 +19,10 @@ use crate::graph::resolution::Resolution;
 use crate::ids::{RepoName, Sha};
 use crate::run::model::{Dispatch, Run};
 use crate::run::report::Refused;
-use crate::run::scene::{Changes, Effects};
+use crate::run::scene::{Changes, Effects, JobKind};
 use crate::run::status::{Mode, RunStatus, Trigger};
 use crate::run::tests::story::{graph, key, result, sha};
-use crate::store::{ApiKey, Installation, MemoryStore, RunFilter};
+use crate::store::{ApiKey, Installation, MemoryStore, Outcome, RunFilter};
 
 const REPO: i64 = 7;
 
@@ -122,6 +122,18 @@ impl World {
         (created.run_id, resolution)
     }
 
+    /// Payloads of the renderings that wait, which are then done.
+    async fn waiting(&self) -> Vec<String> {
+        let mut payloads = Vec::new();
+        while let Some(job) = self.app.store.claim_job("worker", self.app.now(), 1000).await.unwrap() {
+            self.app.store.finish_job(&job, "worker", &Outcome::Done, self.app.now()).await.unwrap();
+            if job.kind == JobKind::Render {
+                payloads.push(job.payload.to_string());
+            }
+        }
+        payloads
+    }
+
     async fn runs(&self) -> Vec<Run> {
         self.app.store.runs(&RunFilter { limit: 100, ..RunFilter::default() }).await.unwrap()
     }
@@ -186,6 +198,25 @@ fn served(dispatch: &Dispatch) -> WorkflowRunFacts {
         conclusion: String::new(),
         created_at: 0,
     }
+}
+
+#[tokio::test]
+async fn who_locks_a_stack_is_shown_by_each_pull_request_that_plans_it() {
+    let world = World::new().await;
+    world.plan(sha('a')).await;
+    world.waiting().await;
+
+    let apply = Caller::Key(api_key(&["apply"], &[]));
+    let started = world.app.create_run(&apply, &manual()).await.unwrap();
+    assert_eq!(world.waiting().await, [r#"{"locks_of":["vpc"],"repo_id":7}"#]);
+    world.app.show_locks(&world.repo().await, &[key("vpc")].into()).await.unwrap();
+    assert_eq!(world.waiting().await, [r#"{"pr_number":1,"repo_id":7}"#]);
+
+    let report = result(Mode::Apply, "+1", "b");
+    world.app.report_result(&apply, &started.run_id, &key("vpc"), &report).await.unwrap();
+    assert_eq!(world.waiting().await, [r#"{"locks_of":["vpc"],"repo_id":7}"#], "and that it is free again");
+    world.app.show_locks(&world.repo().await, &[key("other")].into()).await.unwrap();
+    assert!(world.waiting().await.is_empty());
 }
 
 #[tokio::test]

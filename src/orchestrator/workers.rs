@@ -3,6 +3,7 @@
 //! A piece is claimed under a short lease that is renewed while the work goes on: what a dead process had claimed is free
 //! within the lease. A worker that finds its lease lost stops, and a handler that panics has failed and harms nobody else.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -283,6 +284,9 @@ impl App {
                 if let Some(number) = payload.pr_number {
                     return self.render_pull(repo, number, worker).await;
                 }
+                if let Some(keys) = payload.locks_of {
+                    self.show_locks(repo, &keys).await?;
+                }
             }
             JobKind::React => {
                 let reaction = match payload.reaction.as_deref() {
@@ -341,6 +345,7 @@ struct Payload {
     outcome_of: Option<RunId>,
     key: Option<StackKey>,
     fire: Option<Millis>,
+    locks_of: Option<BTreeSet<StackKey>>,
 }
 
 #[cfg(test)]

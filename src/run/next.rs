@@ -1,11 +1,11 @@
 //! The scene being changed: what a decision works on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::json;
 
-use super::model::{AuditEntry, Row, Run};
+use super::model::{AuditEntry, Lock, Row, Run};
 use super::scene::{Changes, Effects, JobKind, NewJob, Scene};
 use super::status::{Mode, Trigger};
 use crate::clock::Millis;
@@ -29,8 +29,22 @@ impl<'a> Next<'a> {
         Self { before, scene: before.clone(), effects: Effects::default(), now, policy: before.repo.policy() }
     }
 
-    pub fn into_changes(self) -> Changes {
+    pub fn into_changes(mut self) -> Changes {
+        self.show_locks_to_others();
         Changes::between(self.before, self.scene, self.effects)
+    }
+
+    /// The comments of other pull requests say who locks their stacks: they are written anew when that changes.
+    fn show_locks_to_others(&mut self) {
+        let (before, after) = (&self.before.locks, &self.scene.locks);
+        let holder = |locks: &BTreeMap<StackKey, Lock>, key: &StackKey| locks.get(key).map(|lock| lock.pr_number);
+        let moved: BTreeSet<&StackKey> =
+            before.keys().chain(after.keys()).filter(|key| holder(before, key) != holder(after, key)).collect();
+        if moved.is_empty() {
+            return;
+        }
+        let payload = json!({ "repo_id": self.scene.repo.id, "locks_of": moved });
+        self.add_job(NewJob { kind: JobKind::Render, payload, key: None, due_at: self.now });
     }
 
     pub fn run_mut(&mut self, id: &RunId) -> &mut Run {
@@ -63,13 +77,11 @@ impl<'a> Next<'a> {
         if run.mode == Mode::Drift || run.trigger == Trigger::Manual {
             return;
         }
-        let (key, payload) = match run.pr_number {
-            0 => (format!("render:run:{id}"), json!({ "run_id": id })),
-            number => {
-                (format!("render:pr:{}:{number}", run.repo_id), json!({ "repo_id": run.repo_id, "pr_number": number }))
-            }
+        let job = match run.pr_number {
+            0 => NewJob::keyed(JobKind::Render, format!("render:run:{id}"), json!({ "run_id": id }), self.now),
+            number => NewJob::rendering(run.repo_id, number, self.now),
         };
-        self.add_job(NewJob::keyed(JobKind::Render, key, payload, self.now));
+        self.add_job(job);
     }
 
     /// One comment on the scene's pull request. `name` makes it unique: the same name is never posted twice.

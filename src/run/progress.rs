@@ -115,7 +115,10 @@ pub fn on_job(next: &mut Next, id: &RunId, dispatch: Option<&DispatchId>, name: 
     let Some(key) = stack_of_job(name, &keys) else { return };
     let now = next.now;
     let row = next.scene.row_mut(id, &key).expect("one of the run's keys");
-    if !url.is_empty() && row.claim.is_none() {
+    // Of a claimed row only the claiming workflow run's own job tells where it is.
+    let is_its_own =
+        row.claim.as_ref().is_none_or(|claim| url.contains(&format!("/runs/{}/job/", claim.workflow_run_id)));
+    if !url.is_empty() && is_its_own {
         row.job_url = url.to_owned();
     }
     let started = matches!(status, "in_progress" | "waiting");

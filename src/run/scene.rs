@@ -124,6 +124,12 @@ impl NewJob {
     pub fn keyed(kind: JobKind, key: String, payload: serde_json::Value, due_at: Millis) -> Self {
         Self { kind, payload, key: Some(key), due_at }
     }
+
+    /// Checks and comments of a pull request are written anew. Coalesced.
+    pub fn rendering(repo_id: i64, number: i64, due_at: Millis) -> Self {
+        let payload = serde_json::json!({ "repo_id": repo_id, "pr_number": number });
+        Self::keyed(JobKind::Render, format!("render:pr:{repo_id}:{number}"), payload, due_at)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -566,6 +566,20 @@ fn a_late_job_event_does_not_move_a_finished_row() {
 }
 
 #[test]
+fn a_claimed_row_learns_where_its_own_job_is_and_not_where_another_is() {
+    let mut story = all_new();
+    let id = story.apply("vpc");
+    story.claim("vpc").unwrap();
+    let dispatch = story.dispatch_of(&id, "vpc");
+    let claimed_by = story.row("vpc").claim.as_ref().unwrap().workflow_run_id;
+    for (workflow_run, known) in [(claimed_by, true), (claimed_by + 1, false)] {
+        let job = format!("https://github.test/acme/infra/actions/runs/{workflow_run}/job/1");
+        story.step(|next| progress::on_job(next, &id, Some(&dispatch), "apply wave 0 vpc", "in_progress", &job));
+        assert_eq!(story.row("vpc").job_url == job, known, "{job}");
+    }
+}
+
+#[test]
 fn a_job_that_waits_for_its_environment_applies_and_is_no_claim() {
     let mut story = all_new();
     let id = story.apply("vpc");
