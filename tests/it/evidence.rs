@@ -11,7 +11,9 @@ use aho_corasick::AhoCorasick;
 use serde_json::Value;
 
 use crate::story::{self, Story};
-use left::{Evidence, number, text};
+use left::{number, text};
+
+pub use left::Evidence;
 
 mod left;
 

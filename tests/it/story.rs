@@ -1,4 +1,5 @@
-//! The demo's story, played to its end: with the stand-in once for all tests of this process, and with the real tool.
+//! The demo's story, played to its end: with the stand-in once for all tests of this process, with the real tool, and
+//! twice more with the stand-in while the server dies or everything is said twice.
 //!
 //! Where the machine lets us, the stand-in's story plays in a network namespace that has nothing but a loopback device:
 //! it needs no network then, and every socket that listens in there is the demo's.
@@ -11,6 +12,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+use crate::evidence::Evidence;
 use crate::machine;
 
 const STEPS: usize = 15;
@@ -18,6 +20,8 @@ const STEPS: usize = 15;
 /// A story that was played, and what it left.
 pub struct Story {
     pub dir: PathBuf,
+    /// The file of `--outcome`.
+    outcome: PathBuf,
     /// What it printed.
     pub transcript: String,
     report: Value,
@@ -32,7 +36,7 @@ pub fn with_the_stand_in() -> &'static Story {
     static STORY: OnceLock<Story> = OnceLock::new();
     STORY.get_or_init(|| {
         let network = if can_be_alone() { Network::LoopbackOnly } else { Network::Shared };
-        play("stand-in", "stand-in", network)
+        play("stand-in", &["--tool", "stand-in"], network)
     })
 }
 
@@ -52,7 +56,38 @@ fn the_story_keeps_every_promise_with_terraform() {
     let Some(_) = machine::program_for(test_name, "terraform") else { return };
     // One after the other: two stories at once would only slow each other.
     with_the_stand_in();
-    assert_kept(&play("terraform", "terraform", Network::Shared), "terraform 1.");
+    assert_kept(&play("terraform", &["--tool", "terraform"], Network::Shared), "terraform 1.");
+}
+
+#[test]
+fn a_server_killed_three_times_in_every_step_ends_where_an_undisturbed_one_does() {
+    // Any seed does; another one strikes at other moments.
+    assert_ends_alike("killed", &["--kills", "20261129"]);
+}
+
+#[test]
+fn what_is_delivered_and_reported_twice_ends_where_once_does() {
+    assert_ends_alike("twice", &["--twice"]);
+}
+
+/// The same statuses, reasons, locks, check conclusions, comments, state serials, issues, and workflow runs that claimed.
+#[track_caller]
+fn assert_ends_alike(name: &str, flags: &[&str]) {
+    let calm = with_the_stand_in();
+    let story = play(name, &[&["--tool", "stand-in"], flags].concat(), Network::Shared);
+    assert_kept(&story, "stand-in ");
+    let (calm, disturbed) = (what_was_left(calm), what_was_left(&story));
+    let both = calm.lines().zip(disturbed.lines()).enumerate();
+    let differing: Vec<_> = both.filter(|(_, (calm, disturbed))| calm != disturbed).take(20).collect();
+    assert!(differing.is_empty(), "line, calm, {name}: {differing:#?}");
+    assert_eq!(calm.lines().count(), disturbed.lines().count());
+}
+
+/// Sorted JSON, a member a line.
+fn what_was_left(story: &Story) -> String {
+    let mut left: Value = serde_json::from_slice(&std::fs::read(&story.outcome).unwrap()).unwrap();
+    left["accepted workflow runs"] = serde_json::to_value(Evidence::of(&story.dir).accepted_workflow_runs()).unwrap();
+    serde_json::to_string_pretty(&left).unwrap()
 }
 
 #[track_caller]
@@ -81,14 +116,15 @@ enum Network {
     LoopbackOnly,
 }
 
-fn play(name: &str, tool: &str, network: Network) -> Story {
+fn play(name: &str, flags: &[&str], network: Network) -> Story {
     // Below the target directory, where the evidence of the newest run stays to be looked at and nothing piles up.
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("story-{name}"));
     if place.exists() {
         std::fs::remove_dir_all(&place).unwrap();
     }
     std::fs::create_dir_all(&place).unwrap();
-    let (dir, report, errors) = (place.join("evidence"), place.join("report.json"), place.join("errors"));
+    let (dir, errors) = (place.join("evidence"), place.join("errors"));
+    let (report, outcome) = (place.join("report.json"), place.join("outcome.json"));
     let mut command = match network {
         Network::Shared => Command::new(env!("CARGO_BIN_EXE_stackorder")),
         Network::LoopbackOnly => {
@@ -104,7 +140,8 @@ fn play(name: &str, tool: &str, network: Network) -> Story {
             alone
         }
     };
-    command.args(["demo", "--story", "--tool", tool, "--dir"]).arg(&dir).arg("--report").arg(&report);
+    command.args(["demo", "--story"]).args(flags).arg("--dir").arg(&dir);
+    command.arg("--report").arg(&report).arg("--outcome").arg(&outcome);
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).current_dir(&place);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(std::fs::File::create(&errors).unwrap());
     let mut child = command.spawn().unwrap();
@@ -121,7 +158,7 @@ fn play(name: &str, tool: &str, network: Network) -> Story {
     let code = child.wait().unwrap().code();
     let report = std::fs::read(&report).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let errors = std::fs::read_to_string(&errors).unwrap_or_default();
-    Story { dir, transcript, report: report.unwrap_or(Value::Null), errors, code, open_to_others }
+    Story { dir, outcome, transcript, report: report.unwrap_or(Value::Null), errors, code, open_to_others }
 }
 
 /// Whether a process can have a network of its own here. `ip` is what brings its loopback device up.

@@ -121,6 +121,8 @@ pub struct Delivery {
     pub repository: Option<i64>,
     pub payload: Value,
     pub redelivery: bool,
+    /// A fault kept it back on purpose.
+    pub lost: bool,
     pub created_at: i64,
     pub delivered_at: Option<i64>,
     pub duration_ms: i64,

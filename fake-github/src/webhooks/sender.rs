@@ -79,6 +79,7 @@ impl Hub {
             let mut again = state.deliveries.get(&delivery)?.clone();
             again.id = state.next_id();
             again.redelivery = true;
+            again.lost = false;
             again.created_at = state.now();
             again.delivered_at = None;
             again.status = None;
@@ -96,6 +97,15 @@ impl Hub {
         self.lock().deliveries.values().cloned().collect()
     }
 
+    /// Deliveries that were tried and got no success, oldest first; those that a fault loses on purpose are not among them.
+    pub fn failed_deliveries(&self) -> Vec<i64> {
+        let state = self.lock();
+        let failed = state.deliveries.values().filter(|delivery| {
+            delivery.delivered_at.is_some() && !delivery.lost && !(200..300).contains(&delivery.status_code)
+        });
+        failed.map(|delivery| delivery.id).collect()
+    }
+
     async fn deliver(&self, id: i64) {
         let Some((delivery, app)) = self.delivery_and_app(id) else { return };
         let Some(url) = app.webhook_url.clone() else { return };
@@ -109,6 +119,7 @@ impl Hub {
         let now = self.site().now();
         self.act(|state| {
             if let Some(record) = state.deliveries.get_mut(&id) {
+                record.lost = lost;
                 record.delivered_at = Some(now);
                 record.duration_ms = duration_ms;
                 record.status = Some(status.clone());
@@ -218,6 +229,7 @@ impl State {
             payload,
             redelivery: false,
             created_at: self.now(),
+            lost: false,
             delivered_at: None,
             duration_ms: 0,
             status: None,

@@ -4,10 +4,13 @@
 //! same place of the story on a fast machine and on a slow one.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use anyhow::ensure;
 use fake_github::Hub;
 use rand::{RngExt as _, SeedableRng as _};
 use tokio::sync::Mutex;
@@ -17,10 +20,10 @@ use crate::demo::server_process::ServerProcess;
 
 /// Kills in each step.
 const KILLS: usize = 3;
-/// Bytes of the journal among which the moments are drawn: a step writes at least as much.
-const JOURNAL_SPAN: std::ops::Range<u64> = 500..60_000;
-/// How often the journal is looked at.
+/// How often the journal is looked at for the next moment.
 const LOOK_EVERY: Duration = Duration::from_millis(3);
+/// How often failed deliveries are looked for.
+const REDELIVER_EVERY: Duration = Duration::from_millis(50);
 
 pub struct Killer {
     seed: u64,
@@ -34,68 +37,76 @@ impl Killer {
         Self { seed, journal: laptop.dir().join("github.ndjson"), server: laptop.server(), hub: laptop.hub().clone() }
     }
 
-    /// Runs the step while the server dies at its moments. Moments that the step did not reach come at its end.
-    pub async fn during<T>(&self, number: u64, step: impl Future<Output = T>) -> T {
+    /// Runs a step, during which the journal grows by at least `journal_bytes`, while the server dies at its moments.
+    ///
+    /// # Errors
+    ///
+    /// What the step fails with, or that it met fewer kills than it should have.
+    pub async fn during(
+        &self,
+        number: u64,
+        journal_bytes: u64,
+        step: impl Future<Output = anyhow::Result<()>>,
+    ) -> anyhow::Result<()> {
         let mut random = rand::rngs::StdRng::seed_from_u64(self.seed.wrapping_mul(1_000).wrapping_add(number));
-        let mut moments: Vec<u64> = (0..KILLS).map(|_| random.random_range(JOURNAL_SPAN)).collect();
+        let mut moments: Vec<u64> = (0..KILLS).map(|_| random.random_range(0..journal_bytes)).collect();
         moments.sort_unstable();
         let begun = self.written();
-        let mut kills = 0;
-        let mut redelivered = BTreeSet::new();
-        tokio::pin!(step);
-        let outcome = loop {
-            tokio::select! {
-                outcome = &mut step => break outcome,
-                () = tokio::time::sleep(LOOK_EVERY) => {}
-            }
-            self.redeliver_failed(&mut redelivered);
-            if moments.get(kills).is_some_and(|moment| self.written() - begun >= *moment) {
-                // The step goes on while the server is down.
-                tokio::select! {
-                    outcome = &mut step => break outcome,
-                    () = self.strike() => kills += 1,
-                }
-            }
+        let struck = AtomicUsize::new(0);
+        let outcome = tokio::select! {
+            outcome = step => outcome,
+            never = self.strike_at(begun, &moments, &struck) => match never {},
+            never = self.redeliver_failed() => match never {},
         };
         // A strike that the step's end interrupted has left the server down.
-        self.raise().await;
-        while kills < KILLS {
-            self.strike().await;
-            kills += 1;
-        }
-        outcome
+        self.server.lock().await.start().await?;
+        outcome?;
+        let (struck, seen) = (struck.into_inner(), self.written() - begun);
+        ensure!(struck == KILLS, "the server was killed {struck} times: the moments are {moments:?} of {seen} bytes");
+        Ok(())
     }
 
-    async fn strike(&self) {
-        let mut server = self.server.lock().await;
-        // A step that keeps the server down on purpose is not helped up.
-        if !server.is_up() {
-            return;
+    /// Strikes at each moment, then waits for the step to end.
+    async fn strike_at(&self, begun: u64, moments: &[u64], struck: &AtomicUsize) -> Infallible {
+        for moment in moments {
+            while self.written() - begun < *moment || !self.strike(struck).await {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
         }
-        let restarted = async {
-            server.kill().await?;
-            server.start().await
+        std::future::pending().await
+    }
+
+    /// False while the step keeps the server down on purpose: its moment comes once it is up again.
+    async fn strike(&self, struck: &AtomicUsize) -> bool {
+        let mut server = self.server.lock().await;
+        if !server.is_up() {
+            return false;
+        }
+        let killed = server.kill().await;
+        struck.fetch_add(1, Ordering::Relaxed);
+        let restarted = match killed {
+            Ok(()) => server.start().await,
+            Err(error) => Err(error),
         };
-        if let Err(error) = restarted.await {
+        if let Err(error) = restarted {
             anstream::println!("    the server did not come back: {error:#}");
         }
+        true
     }
 
     /// GitHub never repeats a delivery by itself: an operator does, from the App's page. What fell into a kill fails there.
-    fn redeliver_failed(&self, redelivered: &mut BTreeSet<i64>) {
-        for delivery in self.hub.deliveries() {
-            let failed = delivery.delivered_at.is_some() && !(200..300).contains(&delivery.status_code);
-            if failed && !self.hub.faults().loses(&delivery.event, &delivery.payload) && redelivered.insert(delivery.id)
-            {
-                self.hub.redeliver(delivery.id);
+    async fn redeliver_failed(&self) -> Infallible {
+        let mut asked_for = BTreeSet::new();
+        loop {
+            // While it is down they would only fail again.
+            if self.server.try_lock().is_ok_and(|server| server.is_up()) {
+                for delivery in self.hub.failed_deliveries() {
+                    if asked_for.insert(delivery) {
+                        self.hub.redeliver(delivery);
+                    }
+                }
             }
-        }
-    }
-
-    async fn raise(&self) {
-        let mut server = self.server.lock().await;
-        if let Err(error) = server.start().await {
-            anstream::println!("    the server did not come back: {error:#}");
+            tokio::time::sleep(REDELIVER_EVERY).await;
         }
     }
 

@@ -105,6 +105,20 @@ impl Step {
         }
     }
 
+    /// Where in the step the server may be killed: bytes by which the journal grows in it, less than it grows in any run.
+    fn journal_bytes(self) -> u64 {
+        match self {
+            Step::Refused => 60_000,
+            Step::Bootstrap | Step::Apply => 100_000,
+            Step::Install | Step::Documentation | Step::Environments => 250_000,
+            Step::ServerDown => 400_000,
+            Step::Locked => 700_000,
+            Step::PlanModule | Step::NoopAndMerge | Step::Failure | Step::LostWebhooks => 900_000,
+            Step::OutputChange => 1_500_000,
+            Step::Killed | Step::Drift => 2_500_000,
+        }
+    }
+
     async fn play(self, stage: &mut Stage) -> anyhow::Result<()> {
         match self {
             Step::Install => steps::install(stage).await,
@@ -144,7 +158,7 @@ pub async fn play(options: StoryOptions) -> anyhow::Result<()> {
         anstream::println!("{:>2}. {}", number + 1, step.name());
         let started = Instant::now();
         let played = match &killer {
-            Some(killer) => killer.during(number as u64, step.play(&mut stage)).await,
+            Some(killer) => killer.during(number as u64, step.journal_bytes(), step.play(&mut stage)).await,
             None => step.play(&mut stage).await,
         };
         let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -167,7 +181,7 @@ pub async fn play(options: StoryOptions) -> anyhow::Result<()> {
     }
     stage.finish(&mut report.ok);
     if let Some(path) = &options.outcome {
-        let outcome = outcome::of(&stage).await?;
+        let outcome = outcome::at_rest(&stage).await?;
         std::fs::write(path, serde_json::to_string_pretty(&outcome)?)
             .with_context(|| format!("cannot write {}", path.display()))?;
     }

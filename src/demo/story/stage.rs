@@ -132,14 +132,17 @@ impl Stage {
         self.hub().merge(REPOSITORY, number, by).map_err(|error| anyhow::anyhow!("the merge was refused: {error}"))
     }
 
-    /// Waits for a deployment to this environment that needs a reviewer, of any workflow run. Returns the run.
-    pub async fn waiting_deployment(&self, environment: &str) -> anyhow::Result<i64> {
-        self.until(&format!("a deployment to {environment} that waits"), || async {
-            let engine = self.hub().engine();
-            engine.runs(REPOSITORY).into_iter().find_map(|run| {
-                let waits = engine.pending(run.id).iter().any(|pending| pending.environment == environment);
-                (waits && run.status != Status::Completed).then_some(run.id)
-            })
+    /// Waits until the comment of an apply run links a deployment to this environment that needs a reviewer. Returns the
+    /// workflow run that is linked: a duplicate that GitHub started may wait too, and approving it would lead nowhere.
+    pub async fn linked_deployment(&self, number: i64, run: &str, environment: &str) -> anyhow::Result<i64> {
+        let marker = format!("<!-- stackorder:run:{run} -->");
+        self.until(&format!("a link to the deployment to {environment}"), || async {
+            let comment =
+                self.hub().comments(REPOSITORY, number).into_iter().find(|it| it.body.starts_with(&marker))?;
+            let links = comment.body.lines().filter(|line| line.starts_with(&format!("- `{environment}`: [approve")));
+            links.filter_map(|line| line.rsplit_once("/actions/runs/")?.1.strip_suffix(')')?.parse().ok()).find(
+                |linked| self.hub().engine().pending(*linked).iter().any(|pending| pending.environment == environment),
+            )
         })
         .await
     }

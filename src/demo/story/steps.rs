@@ -172,13 +172,11 @@ pub async fn apply(stage: &mut Stage) -> anyhow::Result<()> {
 pub async fn environments(stage: &mut Stage) -> anyhow::Result<()> {
     let number = stage.pulls["flow-logs"];
     let run = stage.runs(number, Mode::Apply).await?.into_iter().next().context("no apply run")?;
-    let waiting = stage.waiting_deployment("production").await?;
+    let waiting = stage.linked_deployment(number, run.id.as_str(), "production").await?;
     stage.row(run.id.as_str(), "stacks/staging/vpc", RowStatus::Applied).await?;
     let now = stage.run(run.id.as_str()).await?;
     let vpc = now.stacks.iter().find(|row| row.key == "stacks/prod/vpc").context("no stacks/prod/vpc")?;
     ensure!(vpc.claimed_at.is_none(), "production was applied without its reviewer");
-    let comment = stage.reply(number, &format!("<!-- stackorder:run:{} -->", run.id)).await?;
-    ensure!(comment.contains("production"), "the run's comment does not name the environment that waits: {comment}");
     stage.say("staging is applied; production waits, and the comment links the deployment to approve");
     stage.approve_deployment(waiting, "production", "bob")?;
     stage.row(run.id.as_str(), "stacks/prod/vpc", RowStatus::Applied).await?;

@@ -119,6 +119,8 @@ pub async fn lost_webhooks(stage: &mut Stage) -> anyhow::Result<()> {
     let vpc = stage.edited("main", "stacks/staging/vpc/main.tf", "10.20.16.0/20", "10.20.32.0/20")?;
     let number = stage.open("subnets", "alice", "Move a subnet", &[("stacks/staging/vpc/main.tf", vpc)])?;
     stage.planned(number).await?;
+    // What the plan's own jobs tell is to arrive: only the apply goes without.
+    stage.hub().idle().await;
     stage.approve(number, "bob");
     stage.comment(number, "carol", "stackorder apply");
     stage.hub().faults().lose_webhooks(|event, _| event == "workflow_run" || event == "workflow_job");

@@ -1,6 +1,6 @@
 //! What a story left in its directory, read without any code of the product: the fake's journal and the server's database.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -105,6 +105,25 @@ impl Evidence {
 
     pub fn rows_of(&self, run: &str) -> impl Iterator<Item = &Value> {
         self.rows.iter().filter(move |row| row["run_id"] == run)
+    }
+
+    /// How many workflow runs claimed stacks for each dispatch of an apply, in words that two stories share.
+    pub fn accepted_workflow_runs(&self) -> BTreeMap<String, usize> {
+        let applies = self.runs.iter().filter(|(_, run)| run["mode"] == "apply" && run["pr_number"].is_i64());
+        let mut in_order: Vec<(i64, i64, &str)> =
+            applies.map(|(id, run)| (number(&run["pr_number"]), number(&run["created_at"]), id.as_str())).collect();
+        in_order.sort_unstable();
+        let mut accepted: BTreeMap<String, BTreeSet<i64>> = BTreeMap::new();
+        for row in self.claimed() {
+            let dispatch = &self.dispatches[text(&row["dispatch_id"])];
+            let (pull, _, _) = in_order.iter().find(|(_, _, id)| row["run_id"] == *id).expect("its run is stored");
+            let of_pull: Vec<&str> = in_order.iter().filter(|(of, _, _)| of == pull).map(|(_, _, id)| *id).collect();
+            let ordinal = of_pull.iter().position(|id| row["run_id"] == *id).expect("it is among them");
+            let (wave, environment, chunk) = (&dispatch["wave"], text(&dispatch["environment"]), &dispatch["chunk"]);
+            let name = format!("#{pull} apply {} wave {wave} {environment} chunk {chunk}", ordinal + 1);
+            accepted.entry(name).or_default().insert(number(&row["claim"]["workflow_run_id"]));
+        }
+        accepted.into_iter().map(|(name, runs)| (name, runs.len())).collect()
     }
 
     /// Every dispatch that GitHub answered with success.
