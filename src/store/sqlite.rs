@@ -3,10 +3,10 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use sqlx::Pool;
 use sqlx::migrate::Migrator;
 use sqlx::pool::PoolOptions;
-use sqlx::sqlite::{Sqlite, SqliteConnectOptions, SqliteJournalMode, SqliteQueryResult};
+use sqlx::sqlite::{Sqlite, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteQueryResult};
+use sqlx::{Connection as _, Pool};
 
 use super::dialect::Dialect;
 use super::sql::SqlStore;
@@ -32,9 +32,10 @@ impl Dialect for Sqlite {
 pub(super) async fn open(database_url: &str, connections: u32) -> Result<SqlStore<Sqlite>> {
     let options = SqliteConnectOptions::from_str(database_url)?
         .create_if_missing(true)
-        .journal_mode(SqliteJournalMode::Wal)
         .busy_timeout(BUSY_TIMEOUT)
         .foreign_keys(true);
+    look_at(&options).await?;
+    let options = options.journal_mode(SqliteJournalMode::Wal);
     let writer = pool_of(1).min_connections(1).connect_with(options.clone()).await?;
 
     if let Err(error) = migrate(&writer).await {
@@ -46,6 +47,16 @@ pub(super) async fn open(database_url: &str, connections: u32) -> Result<SqlStor
     let in_memory = database_url.contains(":memory:") || database_url.contains("mode=memory");
     let pool = if in_memory { writer.clone() } else { pool_of(connections.max(1)).connect_with(options).await? };
     Ok(SqlStore::new(pool, writer))
+}
+
+/// Reads the schema. A connection that fails while it is made closes at its own pace, and the process may end before it has
+/// removed the log that it began beside a damaged file; this one is closed here.
+async fn look_at(options: &SqliteConnectOptions) -> Result<()> {
+    let mut conn = SqliteConnection::connect_with(options).await?;
+    let schema = sqlx::query("select count(*) from sqlite_schema").execute(&mut conn).await;
+    conn.close().await?;
+    schema?;
+    Ok(())
 }
 
 /// All migrations or none of them. sqlx locks nothing here on SQLite, so the write lock is taken around all of them: two
