@@ -1,8 +1,8 @@
 //! The GitHub environment that a stack's applies run under (spec 10 §6).
 
-use crate::config::effective::Origin;
+use crate::config::effective::{Origin, Source, Sourced};
 use crate::config::model::{RepoConfig, StackConfig};
-use crate::config::problem::Problem;
+use crate::config::problem::{Problem, key_path};
 use crate::config::template::Fields;
 use crate::config::{ROOT_FILE, entries, stack_file};
 use crate::ids::normalise_path;
@@ -23,37 +23,46 @@ pub fn environment_of(
     path: &str,
     instance: &str,
 ) -> Result<EnvironmentChoice, Vec<Problem>> {
-    let stack_file = stack_file(path);
-    let mut rules: Vec<(Origin<'_>, &str)> = Vec::new();
+    sourced_environment_of(root, stack, path, instance).map(|choice| choice.value)
+}
+
+/// The same with the rule that chose it.
+pub(super) fn sourced_environment_of(
+    root: &RepoConfig,
+    stack: Option<&StackConfig>,
+    path: &str,
+    instance: &str,
+) -> Result<Sourced<EnvironmentChoice>, Vec<Problem>> {
+    let mut rules: Vec<(Source, &str)> = Vec::new();
     if let Some(stack) = stack {
         if let Some(chosen) = stack.instances.get(instance) {
-            rules.push((Origin::new(&stack_file, format!("instances.{instance}.environment")), &chosen.environment));
+            rules.push((Source::Stack(format!("instances.{instance}.environment")), &chosen.environment));
         }
-        rules.push((Origin::new(&stack_file, "environment"), &stack.environment));
+        rules.push((Source::Stack("environment".to_owned()), &stack.environment));
     }
     if let Some((key, value)) = best_match(root, path, instance) {
-        rules.push((Origin::new(ROOT_FILE, environments_path(key)), value));
+        rules.push((Source::Root(key_path("environments", key)), value));
     }
-    let fields = Fields::of(path, instance);
-    for (origin, value) in rules {
+    let (fields, stack_file) = (Fields::of(path, instance), stack_file(path));
+    for (source, value) in rules {
+        let origin = match &source {
+            Source::Stack(key) => Origin::new(&stack_file, key),
+            Source::Root(key) => Origin::new(ROOT_FILE, key),
+            Source::Default | Source::Instance => unreachable!("every rule stands in a file"),
+        };
         let name = origin.render(value, &fields, environment_name).map_err(|problem| vec![problem])?;
         if !name.trim().is_empty() {
-            return Ok(EnvironmentChoice { name, configured: true });
+            return Ok(Sourced { value: EnvironmentChoice { name, configured: true }, source });
         }
     }
-    let name = if instance.is_empty() { "default" } else { instance };
-    Ok(EnvironmentChoice { name: name.to_owned(), configured: false })
+    let (name, source) = if instance.is_empty() { ("default", Source::Default) } else { (instance, Source::Instance) };
+    Ok(Sourced { value: EnvironmentChoice { name: name.to_owned(), configured: false }, source })
 }
 
 /// GitHub takes at most 255 characters.
 fn environment_name(name: &str) -> entries::Rule {
     entries::one_line(name)?;
     if name.chars().count() > 255 { Err("an environment name has at most 255 characters".to_owned()) } else { Ok(()) }
-}
-
-/// The key path of one entry of `environments`.
-pub(super) fn environments_path(key: &str) -> String {
-    format!("environments[{key:?}]")
 }
 
 /// A parsed key of `environments`.

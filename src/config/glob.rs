@@ -19,50 +19,42 @@ pub struct GlobError {
 
 /// A set of globs; a path matches when any of them does.
 #[derive(Debug, Clone)]
-pub struct PathGlobs {
-    set: GlobSet,
-    /// Some glob ends in `/**`, so directories must be asked for with a slash behind them too.
-    has_trees: bool,
-}
+pub struct PathGlobs(GlobSet);
 
 impl PathGlobs {
     /// Compiles globs, all or nothing.
     pub fn new(globs: &[String]) -> Result<Self, GlobError> {
         let compiled: Result<Vec<Glob>, GlobError> = globs.iter().map(|glob| compile(glob)).collect();
-        Self::of(globs, &compiled?)
+        Self::of(&compiled?)
     }
 
     /// Compiles the globs that can be, and gives back what is wrong with the others.
     pub fn lenient(globs: &[String]) -> (Self, Vec<GlobError>) {
-        let (mut valid, mut compiled, mut invalid) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut compiled, mut invalid) = (Vec::new(), Vec::new());
         for glob in globs {
             match compile(glob) {
-                Ok(glob_compiled) => {
-                    valid.push(glob.clone());
-                    compiled.push(glob_compiled);
-                }
+                Ok(glob) => compiled.push(glob),
                 Err(error) => invalid.push(error),
             }
         }
-        let set = Self::of(&valid, &compiled).unwrap_or_else(|error| {
+        let set = Self::of(&compiled).unwrap_or_else(|error| {
             invalid.push(error);
-            Self { set: GlobSet::empty(), has_trees: false }
+            Self(GlobSet::empty())
         });
         (set, invalid)
     }
 
-    fn of(globs: &[String], compiled: &[Glob]) -> Result<Self, GlobError> {
+    fn of(compiled: &[Glob]) -> Result<Self, GlobError> {
         let mut builder = GlobSetBuilder::new();
         for glob in compiled {
             builder.add(glob.clone());
         }
-        let set = builder.build().map_err(|error| glob_error(error.glob().unwrap_or_default(), &error))?;
-        Ok(Self { set, has_trees: globs.iter().any(|glob| glob.contains("/**")) })
+        builder.build().map(Self).map_err(|error| glob_error(error.glob().unwrap_or_default(), &error))
     }
 
     /// Whether any glob matches the path: normalised, relative to the base of the key, empty for the base itself.
     pub fn matches(&self, path: &str) -> bool {
-        self.set.is_match(path) || (self.has_trees && self.set.is_match(format!("{path}/")))
+        self.0.is_match(path)
     }
 }
 
@@ -79,12 +71,42 @@ fn compile(glob: &str) -> Result<Glob, GlobError> {
     if glob.is_empty() {
         return Err(GlobError { glob: String::new(), reason: "empty glob".to_owned() });
     }
-    GlobBuilder::new(glob.strip_suffix('/').unwrap_or(glob))
+    GlobBuilder::new(&with_tree_tops(glob.strip_suffix('/').unwrap_or(glob)))
         .literal_separator(true)
         .backslash_escape(true)
         .empty_alternates(true)
         .build()
         .map_err(|error| glob_error(glob, &error))
+}
+
+/// Every `/**` that ends a glob or an alternative, made optional: `dir/**` is `dir` as well as everything below.
+fn with_tree_tops(glob: &str) -> String {
+    let mut written = String::with_capacity(glob.len() + 4);
+    let (mut is_escaped, mut in_class) = (false, false);
+    for (at, c) in glob.char_indices() {
+        let is_literal = is_escaped || in_class;
+        let ends_a_tree = !is_literal && (c == ',' || c == '}');
+        if ends_a_tree {
+            make_optional(&mut written);
+        }
+        is_escaped = !is_escaped && c == '\\';
+        in_class = match c {
+            '[' if !is_literal => true,
+            // A bracket right behind the opening one, or behind its negation, belongs to the class.
+            ']' if in_class && !is_escaped => glob[..at].ends_with(['[', '!', '^']),
+            _ => in_class,
+        };
+        written.push(c);
+    }
+    make_optional(&mut written);
+    written
+}
+
+fn make_optional(written: &mut String) {
+    let directory = written.trim_end_matches("/**");
+    if directory.len() < written.len() && !directory.is_empty() && !directory.ends_with('\\') {
+        *written = format!("{directory}{{,/**}}");
+    }
 }
 
 fn glob_error(glob: &str, error: &Error) -> GlobError {
@@ -140,6 +162,18 @@ mod tests {
         ] {
             assert_eq!(matches(glob, path), expected, "{glob} on {path:?}");
         }
+    }
+
+    #[test]
+    fn a_tree_beside_another_glob_does_not_change_what_that_one_matches() {
+        let set = PathGlobs::new(&["stacks/**".to_owned(), "a/*".to_owned(), "{b/**,c/*,d/e/**}".to_owned()]).unwrap();
+        for (path, expected) in
+            [("a", false), ("a/x", true), ("c", false), ("b", true), ("d/e", true), ("d", false), ("stacks", true)]
+        {
+            assert_eq!(set.matches(path), expected, "{path}");
+        }
+        assert!(!matches(r"a/\**", "a"), "an escaped star is no tree");
+        assert!(!matches("a/[,]/**x", "a/,"));
     }
 
     #[test]

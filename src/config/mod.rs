@@ -19,6 +19,8 @@
 //! - `references`: what a `depends_on` entry points at.
 //! - `glob`: the glob dialect of every glob key.
 //! - `compare`: which keys differ between two root files.
+//! - `lines`: where each key of a file stands.
+//! - `origins`: every setting that counts for a stack, with the file and key that it comes from.
 
 pub mod compare;
 mod cron;
@@ -27,7 +29,9 @@ mod entries;
 pub mod environments;
 pub mod glob;
 pub mod instances;
+pub mod lines;
 pub mod model;
+pub mod origins;
 pub mod parse;
 pub mod problem;
 pub mod references;

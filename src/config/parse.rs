@@ -13,35 +13,47 @@ mod stack;
 use crate::config::model::{RepoConfig, StackConfig};
 use crate::config::problem::PROBLEMS_MAX;
 use crate::config::strict::{At, Reader};
-use crate::config::yaml::{self, Node};
+use crate::config::yaml::{self, Node, YamlError};
 
 pub use crate::config::problem::Problem;
 
 /// Parses the root file. `file` is what problems call it.
 pub fn parse_repo_config(file: &str, bytes: &[u8]) -> Result<RepoConfig, Vec<Problem>> {
-    match read(file, bytes)? {
-        Some(node) => collect(file, &node, Reader::repo_config),
+    let (root, repeated) = read(file, bytes)?;
+    match root {
+        Some(node) => collect(file, &node, repeated, Reader::repo_config),
         None => Err(vec![Problem::of_key(file, "", "file is empty; the minimum is `version: 1`")]),
     }
 }
 
 /// Parses a stack file; an empty one changes nothing.
 pub fn parse_stack_config(file: &str, bytes: &[u8]) -> Result<StackConfig, Vec<Problem>> {
-    match read(file, bytes)? {
-        Some(node) => collect(file, &node, Reader::stack_config),
+    let (root, repeated) = read(file, bytes)?;
+    match root {
+        Some(node) => collect(file, &node, repeated, Reader::stack_config),
         None => Ok(StackConfig::default()),
     }
 }
 
-fn read(file: &str, bytes: &[u8]) -> Result<Option<Node>, Vec<Problem>> {
-    yaml::read(bytes).map_err(|errors| {
-        let problem = |error: yaml::YamlError| Problem { line: error.line, ..Problem::of_key(file, "", error.message) };
-        errors.into_iter().map(problem).collect()
-    })
+/// The tree of a file, and its repeated keys, which are reported together with everything else.
+fn read(file: &str, bytes: &[u8]) -> Result<(Option<Node>, Vec<Problem>), Vec<Problem>> {
+    let problem = |error: YamlError| {
+        let YamlError { line, path, message } = error;
+        Problem { file: file.to_owned(), line, path, message }
+    };
+    let problems = |errors: Vec<YamlError>| errors.into_iter().map(problem).collect::<Vec<_>>();
+    let document = yaml::read(bytes).map_err(problems)?;
+    Ok((document.root, problems(document.repeated)))
 }
 
-fn collect<'f, T>(file: &'f str, node: &Node, read: impl Fn(&mut Reader<'f>, &At<'_>) -> T) -> Result<T, Vec<Problem>> {
+fn collect<'f, T>(
+    file: &'f str,
+    node: &Node,
+    repeated: Vec<Problem>,
+    read: impl Fn(&mut Reader<'f>, &At<'_>) -> T,
+) -> Result<T, Vec<Problem>> {
     let mut reader = Reader::new(file);
+    reader.problems = repeated;
     let config = read(&mut reader, &At { node, path: String::new() });
     if reader.problems.is_empty() {
         return Ok(config);

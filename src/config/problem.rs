@@ -4,8 +4,10 @@
 
 use std::fmt;
 
-/// One thing to correct in a configuration file.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+use serde::Serialize;
+
+/// One thing to correct in a configuration file. Sorted by file, line and key.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Problem {
     /// Relative to the repository root.
     pub file: String,
@@ -22,7 +24,8 @@ impl fmt::Display for Problem {
         match (self.path.as_str(), self.line) {
             ("", None) => write!(f, "{}: {}", self.file, self.message),
             ("", Some(line)) => write!(f, "{}: line {line}: {}", self.file, self.message),
-            (path, _) => write!(f, "{}: {path}: {}", self.file, self.message),
+            (path, None) => write!(f, "{}: {path}: {}", self.file, self.message),
+            (path, Some(line)) => write!(f, "{}: {path}: {} (line {line})", self.file, self.message),
         }
     }
 }
@@ -31,6 +34,15 @@ impl Problem {
     /// A problem of a key without a line, as found after parsing.
     pub fn of_key(file: &str, path: &str, message: impl Into<String>) -> Self {
         Self { file: file.to_owned(), line: None, path: path.to_owned(), message: message.into() }
+    }
+}
+
+/// The key path of a key below another. Keys of `environments` are paths themselves and stand in brackets.
+pub(super) fn key_path(parent: &str, key: &str) -> String {
+    match parent {
+        "" => key.to_owned(),
+        "environments" => format!("{parent}[{key:?}]"),
+        _ => format!("{parent}.{key}"),
     }
 }
 
@@ -88,6 +100,12 @@ mod tests {
         let message = r#""yolo" is not one of before_merge, on_merge"#;
         let problem = Problem::of_key("stackorder.yaml", "apply.mode", message);
         assert_eq!(problem.to_string(), r#"stackorder.yaml: apply.mode: "yolo" is not one of before_merge, on_merge"#);
+
+        let placed = Problem { line: Some(7), ..problem };
+        assert_eq!(
+            placed.to_string(),
+            r#"stackorder.yaml: apply.mode: "yolo" is not one of before_merge, on_merge (line 7)"#
+        );
 
         let syntax = Problem { line: Some(3), ..Problem::of_key("stackorder.yaml", "", "no") };
         assert_eq!(syntax.to_string(), "stackorder.yaml: line 3: no");

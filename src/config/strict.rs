@@ -3,7 +3,7 @@
 //! Each reader method reports what it does not like and answers `None`; its caller keeps the default.
 //! Nulls never get this far: a key without a value is absent ([`Mapping::take`]).
 
-use crate::config::problem::{PROBLEMS_MAX, Problem, nearest, quoted};
+use crate::config::problem::{PROBLEMS_MAX, Problem, key_path, nearest, quoted};
 use crate::config::yaml::{Entry, Node, Value};
 
 /// A node and the key path that leads to it.
@@ -71,8 +71,7 @@ impl<'f> Reader<'f> {
             Value::List(_) => "a list".to_owned(),
             Value::Map(_) => "a mapping".to_owned(),
         };
-        let line = at.node.line;
-        self.report(line, &at.path, format!("expected {expected}, found {found} (line {line})"));
+        self.report(at.node.line, &at.path, format!("expected {expected}, found {found}"));
     }
 
     /// A mapping whose keys are all in `known`. Keys starting with `x-` are ignored, others reported.
@@ -84,11 +83,11 @@ impl<'f> Reader<'f> {
             if self.is_full() {
                 break;
             }
-            let mut message = format!("key {} is not known here (line {})", quoted(&entry.key), entry.line);
+            let mut message = format!("key {} is not known here", quoted(&entry.key));
             if let Some(suggestion) = nearest(&entry.key, known) {
-                message.push_str(&format!("; did you mean {suggestion:?}?"));
+                message.push_str(&format!("; did you mean `{suggestion}`?"));
             }
-            self.report(entry.line, &join(&at.path, &entry.key), message);
+            self.report(entry.line, &key_path(&at.path, &entry.key), message);
         }
         Some(Mapping { path: at.path.clone(), entries: known_entries })
     }
@@ -196,12 +195,7 @@ impl<'n> Mapping<'n> {
         let entry = self.entries.iter().find(|entry| entry.key == key)?;
         match entry.value.value {
             Value::Null => None,
-            _ => Some(At { node: &entry.value, path: join(&self.path, key) }),
+            _ => Some(At { node: &entry.value, path: key_path(&self.path, key) }),
         }
     }
-}
-
-/// The key path of a key below another.
-pub(super) fn join(path: &str, key: &str) -> String {
-    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::config::problem::PROBLEMS_MAX;
+use crate::config::problem::{PROBLEMS_MAX, key_path};
 use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag, options};
 
 /// Most bytes of a configuration file; GitHub's Contents API sends no more inline.
@@ -47,22 +47,31 @@ pub struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct YamlError {
     pub line: Option<u32>,
+    /// The key path, where one is known.
+    pub path: String,
     pub message: String,
 }
 
 impl YamlError {
     fn at(line: u32, message: impl Into<String>) -> Self {
-        Self { line: Some(line), message: message.into() }
+        Self { line: Some(line), path: String::new(), message: message.into() }
     }
 }
 
-/// The first document of a file: `None` when there is nothing in it.
-///
-/// A file that is no YAML gives one error; repeated keys are all reported.
-pub fn read(bytes: &[u8]) -> Result<Option<Node>, Vec<YamlError>> {
+/// What could be read of a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Document {
+    /// `None` when there is nothing in it.
+    pub root: Option<Node>,
+    /// Every key that stands twice in one mapping; the tree has the first of them.
+    pub repeated: Vec<YamlError>,
+}
+
+/// The first document of a file. One that is no YAML gives the error that ended the reading.
+pub fn read(bytes: &[u8]) -> Result<Document, Vec<YamlError>> {
     if bytes.len() > FILE_BYTES_MAX {
         let message = format!("the file has {} bytes, more than the {FILE_BYTES_MAX} that are read", bytes.len());
-        return Err(vec![YamlError { line: None, message }]);
+        return Err(vec![YamlError { line: None, path: String::new(), message }]);
     }
     let text = std::str::from_utf8(bytes).map_err(|e| {
         let newlines = bytes[..e.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
@@ -74,8 +83,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Node>, Vec<YamlError>> {
             builder.errors.push(error);
             Err(builder.errors)
         }
-        Ok(_) if !builder.errors.is_empty() => Err(builder.errors),
-        Ok(node) => Ok(node.filter(|node| node.value != Value::Null)),
+        Ok(root) => Ok(Document { root: root.filter(|node| node.value != Value::Null), repeated: builder.errors }),
     }
 }
 
@@ -210,7 +218,8 @@ impl Builder {
             if let Some(first) = first_lines.get(&entry.key) {
                 let message = format!("key {:?} stands on line {first} already", entry.key);
                 if self.errors.len() < PROBLEMS_MAX {
-                    self.errors.push(YamlError::at(entry.line, message));
+                    let path = key_path(&self.path(), &entry.key);
+                    self.errors.push(YamlError { path, ..YamlError::at(entry.line, message) });
                 }
                 continue;
             }
@@ -218,6 +227,15 @@ impl Builder {
             kept.push(entry);
         }
         kept
+    }
+
+    /// The key path of what is being read, inside everything that is still open.
+    fn path(&self) -> String {
+        self.open.iter().fold(String::new(), |path, open| match open {
+            Open::List { nodes, .. } => format!("{path}[{}]", nodes.len()),
+            Open::Map { key: Some(key), .. } => key_path(&path, &key.text),
+            Open::Map { key: None, .. } => path,
+        })
     }
 
     /// Puts a finished node where it belongs; gives it back when it is the document itself.

@@ -138,6 +138,17 @@ impl Tree {
         self.directories.contains(path)
     }
 
+    /// The content of a file of this tree, or the reason in a few words. Links that leave the checkout are refused.
+    pub fn read(&self, files: &dyn Files, path: &str) -> Result<Vec<u8>, String> {
+        match self.kind(path) {
+            Some(EntryKind::File | EntryKind::FileLink { .. }) => files.read(path),
+            Some(EntryKind::BadLink { reason }) => Err(reason.clone()),
+            Some(EntryKind::DirectoryLink { .. } | EntryKind::Submodule) => Err("it is not a file".to_owned()),
+            None if self.is_directory(path) => Err("it is a directory".to_owned()),
+            None => Err("no such file".to_owned()),
+        }
+    }
+
     /// Names of all files below a directory, relative to it.
     pub fn below<'a>(&'a self, directory: &'a str) -> impl Iterator<Item = &'a str> {
         let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };

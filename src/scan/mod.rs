@@ -10,8 +10,10 @@
 //! - `module_source`, `modules`: what a module call means, and where calls lead.
 //! - `remote_state`, `edges`: which stacks depend on which.
 //! - `watch_paths`: inputs outside the directory of a stack.
+//! - `configuration`: all problems of the configuration, and the settings of each stack with their origins.
 
 pub mod backend;
+pub mod configuration;
 pub mod directory;
 mod edges;
 pub mod files;
@@ -77,6 +79,10 @@ pub enum ScanError {
 
 /// Scans a checkout. Everything that is wrong with the configuration comes back at once; all else is a warning.
 pub fn scan(files: &dyn Files, options: &ScanOptions) -> Result<Scanned, Vec<ScanError>> {
+    graph_of(files, options).map_err(|errors| configuration::complete(files, errors))
+}
+
+fn graph_of(files: &dyn Files, options: &ScanOptions) -> Result<Scanned, Vec<ScanError>> {
     let mut reader = Reader::open(files);
     let config = match &options.config {
         Some(config) => config.clone(),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use sha2::{Digest, Sha256};
 
 use super::directory::{Directory, is_input_file, is_terraform_file, merge};
-use super::files::{EntryKind, Files, Tree, file_name, parent};
+use super::files::{Files, Tree, file_name, parent};
 use super::terraform_file::{self, TerraformFile};
 use crate::graph::model::Warning;
 use crate::ids::hex;
@@ -52,13 +52,7 @@ impl<'f> Reader<'f> {
 
     /// The bytes of a file that something refers to.
     pub fn read(&self, path: &str) -> Result<Vec<u8>, String> {
-        let read = match self.tree.kind(path) {
-            Some(EntryKind::File | EntryKind::FileLink { .. }) => self.files.read(path),
-            Some(EntryKind::BadLink { reason }) => Err(reason.clone()),
-            Some(EntryKind::DirectoryLink { .. } | EntryKind::Submodule) => Err("it is not a file".to_owned()),
-            None if self.tree.is_directory(path) => Err("it is a directory".to_owned()),
-            None => Err("no such file".to_owned()),
-        };
+        let read = self.tree.read(self.files, path);
         let digest = read.as_ref().map_or(String::new(), |bytes| hex(&Sha256::digest(bytes)));
         self.digests.borrow_mut().insert(path.to_owned(), digest);
         read

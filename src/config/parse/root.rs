@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::settings::set;
-use crate::config::environments::{EnvironmentKey, environments_path};
+use crate::config::environments::EnvironmentKey;
 use crate::config::model::{
     ApplyConfig, ApplyMode, ChecksConfig, CrossRepo, DriftConfig, InstancesFrom, ModulesConfig, OnConflict,
     PropagateConfig, RepoConfig, RequireUpToDate, StacksConfig,
 };
-use crate::config::problem::quoted;
+use crate::config::problem::{key_path, quoted};
 use crate::config::strict::{At, Mapping, Reader};
+use crate::config::yaml::Value;
 use crate::config::{cron, entries};
 use crate::ids::normalise_path;
 
@@ -171,7 +172,7 @@ impl Reader<'_> {
         let mut environments = BTreeMap::new();
         let mut written: BTreeMap<EnvironmentKey, &str> = BTreeMap::new();
         for entry in self.entries(&at)? {
-            let path = environments_path(&entry.key);
+            let path = key_path(&at.path, &entry.key);
             match EnvironmentKey::parse(&entry.key) {
                 Err(broken) => self.report(entry.line, &path, format!("{}: {broken}", quoted(&entry.key))),
                 Ok(key) => {
@@ -185,7 +186,7 @@ impl Reader<'_> {
                     }
                 }
             }
-            if entry.value.value == crate::config::yaml::Value::Null {
+            if entry.value.value == Value::Null {
                 continue;
             }
             let Some(name) = self.text(&At { node: &entry.value, path }) else { continue };

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::config::entries::{self, Rule};
 use crate::config::model::{EnvValue, PlanOutput, Tool};
-use crate::config::problem::quoted;
-use crate::config::strict::{At, Mapping, Reader, TextAt, join};
+use crate::config::problem::{key_path, quoted};
+use crate::config::strict::{At, Mapping, Reader, TextAt};
 use crate::config::template::{self, Fields};
 use crate::config::yaml::{Node, Value};
 
@@ -100,7 +100,7 @@ impl Reader<'_> {
             if entry.key.starts_with("x-") {
                 continue;
             }
-            let path = join(&at.path, &entry.key);
+            let path = key_path(&at.path, &entry.key);
             if let Err(broken) = entries::env_name(&entry.key) {
                 self.report(entry.line, &path, format!("{}: {broken}", quoted(&entry.key)));
             }
@@ -126,7 +126,7 @@ impl Reader<'_> {
                 self.mapping(at, &MODES)?;
                 let mut mode = |name: &str| {
                     let entry = entries.iter().find(|entry| entry.key == name)?;
-                    self.env_text(&entry.value, &join(&at.path, name))
+                    self.env_text(&entry.value, &key_path(&at.path, name))
                 };
                 let (plan, apply, drift) = (mode("plan"), mode("apply"), mode("drift"));
                 Some(EnvValue::PerMode { plan, apply, drift })

@@ -6,9 +6,9 @@ use super::settings::set;
 use crate::config::entries;
 use crate::config::instances::only_instance;
 use crate::config::model::{InstanceConfig, StackApply, StackConfig};
-use crate::config::problem::quoted;
+use crate::config::problem::{key_path, quoted};
 use crate::config::references::Reference;
-use crate::config::strict::{At, ITEMS_MAX, Mapping, Reader, join};
+use crate::config::strict::{At, ITEMS_MAX, Mapping, Reader};
 use crate::config::template::is_template;
 use crate::config::yaml::{Entry, Node, Value};
 
@@ -172,7 +172,7 @@ impl Reader<'_> {
         if entry.value.value == Value::Null {
             return Some((entry.key.clone(), InstanceConfig::default()));
         }
-        let mapping = self.mapping(&At { node: &entry.value, path: join(&at.path, &entry.key) }, &OVERRIDE)?;
+        let mapping = self.mapping(&At { node: &entry.value, path: key_path(&at.path, &entry.key) }, &OVERRIDE)?;
         Some((entry.key.clone(), self.overrides(&mapping)))
     }
 }

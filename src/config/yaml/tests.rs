@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn tree(text: &str) -> Node {
-    read(text.as_bytes()).unwrap().unwrap()
+    read(text.as_bytes()).unwrap().root.unwrap()
 }
 
 fn error(text: &str) -> YamlError {
@@ -48,10 +48,15 @@ fn a_merge_key_is_no_duplicate_and_the_explicit_key_wins() {
 
 #[test]
 fn every_repeated_key_is_an_error_with_both_lines() {
-    let errors = read(b"a: 1\nb: { c: 1,\n c: 2 }\na: 3\n").unwrap_err();
-    let shown: Vec<(Option<u32>, &str)> = errors.iter().map(|e| (e.line, e.message.as_str())).collect();
-    let expected = [(Some(3), "key \"c\" stands on line 2 already"), (Some(4), "key \"a\" stands on line 1 already")];
-    assert_eq!(shown, expected);
+    let document = read(b"a: 1\nb: [{ c: 1,\n c: 2 }]\na: 3\n").unwrap();
+    let errors: Vec<(Option<u32>, &str, &str)> =
+        document.repeated.iter().map(|e| (e.line, e.path.as_str(), e.message.as_str())).collect();
+    let expected = [
+        (Some(3), "b[0].c", "key \"c\" stands on line 2 already"),
+        (Some(4), "a", "key \"a\" stands on line 1 already"),
+    ];
+    assert_eq!(errors, expected);
+    assert_eq!(document.root.as_ref().map(shown), Some("{a: 1, b: [{c: 1}]}".to_owned()));
 }
 
 #[test]
@@ -62,7 +67,7 @@ fn only_the_first_document_is_read() {
 #[test]
 fn a_file_without_a_value_holds_nothing() {
     for text in ["", "\n\n", "# only a comment\n", "---\n", "null", "~", "\u{feff}"] {
-        assert_eq!(read(text.as_bytes()), Ok(None), "{text:?}");
+        assert_eq!(read(text.as_bytes()), Ok(Document::default()), "{text:?}");
     }
 }
 
