@@ -11,6 +11,8 @@ mod affected;
 mod apply;
 #[cfg(feature = "runner")]
 mod check;
+#[cfg(feature = "runner")]
+mod config;
 #[cfg(feature = "demo")]
 mod demo;
 #[cfg(feature = "runner")]

@@ -7,7 +7,7 @@ use clap::Subcommand;
 use tokio::time::Instant;
 
 use super::{
-    FormatFlag, Globals, Outcome, affected, apply, check, drift, explain, graph, plan, resolve, times, unlock,
+    FormatFlag, Globals, Outcome, affected, apply, check, config, drift, explain, graph, plan, resolve, times, unlock,
 };
 use crate::clock::SystemClock;
 use crate::runner::console::{Console, Format};
@@ -38,6 +38,8 @@ pub(super) enum RunnerCommand {
     Affected(affected::Flags),
     /// Print why a change reaches a stack
     Explain(explain::Flags),
+    /// Check the configuration, or print what counts for a stack
+    Config(config::Flags),
     /// Release orchestration locks
     Unlock(unlock::Flags),
 }
@@ -58,6 +60,7 @@ impl RunnerCommand {
             | RunnerCommand::Graph
             | RunnerCommand::Affected(_)
             | RunnerCommand::Explain(_)
+            | RunnerCommand::Config(_)
             | RunnerCommand::Unlock(_) => None,
         }
     }
@@ -131,6 +134,7 @@ async fn dispatch(command: &RunnerCommand, job: &Job) -> Result<Outcome, Stop> {
         RunnerCommand::Graph => graph::run(job),
         RunnerCommand::Affected(flags) => affected::run(flags, job),
         RunnerCommand::Explain(flags) => explain::run(flags, job),
+        RunnerCommand::Config(flags) => config::run(flags, job),
         RunnerCommand::Unlock(flags) => unlock::run(flags, job).await,
     }
 }

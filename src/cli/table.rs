@@ -46,7 +46,7 @@ pub(super) fn cycles(resolution: &Resolution) -> (String, Stop) {
     (lines.join("\n"), Stop::failed(format!("the stacks depend on each other in {what}; nothing can be planned")))
 }
 
-fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
+pub(super) fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..N).map(width).collect();
     let line = |row: &[String; N]| {

@@ -20,6 +20,7 @@
 //! - `glob`: the glob dialect of every glob key.
 //! - `compare`: which keys differ between two root files.
 //! - `lines`: where each key of a file stands.
+//! - `schema`: both files as JSON Schemas, for editors.
 //! - `origins`: every setting that counts for a stack, with the file and key that it comes from.
 
 pub mod compare;
@@ -35,6 +36,7 @@ pub mod origins;
 pub mod parse;
 pub mod problem;
 pub mod references;
+pub mod schema;
 mod strict;
 pub mod template;
 mod yaml;

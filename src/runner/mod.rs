@@ -54,6 +54,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::clock::{Clock, Millis};
+use crate::scan::configuration::{self, Checked, StackSettings};
 use crate::scan::{ScanOptions, Scanned, scan};
 use checkout::WorkingTree;
 use console::Console;
@@ -95,6 +96,18 @@ impl Job {
         let tree = WorkingTree::open(&self.root, &self.git)?;
         let scanned = scan(&tree, &self.scan_options())?;
         Ok(ScannedTree { tree, scanned })
+    }
+
+    /// Everything that is wrong with the configuration of the checkout.
+    pub fn check_configuration(&self) -> Result<Checked, Stop> {
+        let tree = WorkingTree::open(&self.root, &self.git)?;
+        Ok(configuration::check(&tree, &self.scan_options()))
+    }
+
+    /// The settings of every stack, and where each comes from.
+    pub fn stack_settings(&self) -> Result<Vec<StackSettings>, Stop> {
+        let tree = WorkingTree::open(&self.root, &self.git)?;
+        Ok(configuration::stack_settings(&tree, &self.scan_options())?)
     }
 
     /// Directory of plan files, made with its guards when it is missing.

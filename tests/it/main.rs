@@ -3,12 +3,14 @@
 //! - `machine`: what this machine has, and saying what did not run for want of it; `databases`: empty ones for each test.
 //! - `story`, `evidence`: the demo plays the life of a change; what it left behind is checked without believing it.
 //! - `bad_input`, `api_refusals`: what people and foreign programs get wrong, at the command line and over HTTP.
+//! - `configuration`: checking a configuration and showing what counts for a stack.
 //! - `store_contract`: one suite for every store; `actions`: the shell of the actions; `tidy`: who may use whom;
 //!   `readme`: what the documents promise.
 
 mod actions;
 mod api_refusals;
 mod bad_input;
+mod configuration;
 mod databases;
 mod evidence;
 mod machine;

@@ -72,7 +72,11 @@ fn stackorder(args: &[String]) -> Output {
 fn subcommands(words: &[String]) -> &[String] {
     let is_name = |word: &String| word.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !word.starts_with('-');
     let names = words.iter().take_while(|word| is_name(word)).count();
-    let deepest = if words.first().is_some_and(|first| first == "admin") { 3 } else { 1 };
+    let deepest = match words.first().map(String::as_str) {
+        Some("admin") => 3,
+        Some("config") => 2,
+        _ => 1,
+    };
     &words[..names.min(deepest)]
 }
 
