@@ -1,7 +1,7 @@
 //! The command line: arguments in, one call, text or JSON out (spec 12).
 //!
 //! One file per command. What a command does is `runner`'s (or the server's) business; here stand its flags, its words
-//! and the code it leaves with. `table` and `times` are what several commands print and read.
+//! and the code it leaves with. `colour`, `table` and `times` are what several commands print and read.
 
 #[cfg(feature = "server")]
 mod admin;
@@ -11,6 +11,8 @@ mod affected;
 mod apply;
 #[cfg(feature = "runner")]
 mod check;
+#[cfg(feature = "runner")]
+mod colour;
 #[cfg(feature = "demo")]
 mod demo;
 #[cfg(feature = "runner")]
@@ -99,7 +101,11 @@ enum FormatFlag {
     Json,
     /// Graphviz; only for `graph` and `affected`
     Dot,
+    /// A Mermaid flowchart; only for `graph` and `affected`
+    Mermaid,
 }
+
+const PICTURES_ONLY_OF_GRAPHS: &str = "--format dot and mermaid are only for graph and affected";
 
 /// One variant per command; more of them come with more features.
 #[derive(Debug, Subcommand)]
@@ -220,6 +226,8 @@ mod tests {
     fn usage_errors_of_runner_commands_are_errors_and_of_the_server_usage() {
         assert_eq!(run_with(&["version", "--format", "yaml"]), Outcome::Error);
         assert_eq!(run_with(&["version", "--format", "dot"]), Outcome::Error);
+        assert_eq!(run_with(&["version", "--format", "mermaid"]), Outcome::Error);
+        assert_eq!(run_with(&["explain", "stacks/a", "--format", "mermaid"]), Outcome::Error);
         assert_eq!(run_with(&["nonsense"]), Outcome::Error);
         assert_eq!(run_with(&["serve", "--nonsense"]), Outcome::Usage);
         assert_eq!(run_with(&["--help"]), Outcome::Success);

@@ -10,7 +10,14 @@ pub enum Format {
     Text,
     /// Nothing but one JSON document; the tool's own output goes to standard error.
     Json,
+    Picture(Picture),
+}
+
+/// Languages in which a graph can be drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Picture {
     Dot,
+    Mermaid,
 }
 
 /// One of the two streams of a process.
@@ -69,7 +76,7 @@ impl Console {
     pub fn process_line(&self, stream: Stream, text: &str) {
         match (stream, self.format) {
             (Stream::Out, Format::Text) => write_line(&self.out, text),
-            (Stream::Out, Format::Json | Format::Dot) | (Stream::Err, _) => write_line(&self.err, text),
+            (Stream::Out, Format::Json | Format::Picture(_)) | (Stream::Err, _) => write_line(&self.err, text),
         }
     }
 

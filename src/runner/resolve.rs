@@ -47,6 +47,20 @@ pub struct Change {
     pub base: BaseFacts,
 }
 
+impl Change {
+    /// Says why there is nothing to resolve, so that an empty answer explains itself.
+    pub(super) fn say_if_empty(&self, job: &Job) {
+        if !self.paths.is_empty() || self.base != BaseFacts::default() {
+            return;
+        }
+        let edits = match job.git.is_dirty() {
+            Ok(true) => "; what is not committed is not looked at",
+            Ok(false) | Err(_) => "",
+        };
+        job.console.note(&format!("nothing differs between {} and HEAD{edits}", self.merge_base.short()));
+    }
+}
+
 /// Resolves, writes outputs and the step summary. Cycles are in the answer; the caller fails on them.
 pub async fn resolve(job: &Job, asked: &AskedFor) -> Result<Resolution, Stop> {
     if job.facts.is_fork {
@@ -56,11 +70,14 @@ pub async fn resolve(job: &Job, asked: &AskedFor) -> Result<Resolution, Stop> {
         return Ok(nothing);
     }
     let change = change(job, asked.base.as_deref())?;
+    change.say_if_empty(job);
     let server = job.server.as_ref().filter(|_| job.facts.is_actions);
     let (resolution, why_local) = match server {
         Some(server) => match register(job, server, &change, asked).await {
             Ok(resolution) => (resolution, None),
-            Err(error @ CallError::Unreachable(_)) => (local(job, &change, &asked.stacks)?, Some(error.to_string())),
+            Err(error @ CallError::Unreachable(_)) => {
+                (local(job, &change, &asked.stacks)?.resolution, Some(error.to_string()))
+            }
             Err(error) => return Err(error.or_failed()),
         },
         None => {
@@ -69,7 +86,7 @@ pub async fn resolve(job: &Job, asked: &AskedFor) -> Result<Resolution, Stop> {
             } else {
                 "only jobs register runs"
             };
-            (local(job, &change, &asked.stacks)?, Some(why.to_owned()))
+            (local(job, &change, &asked.stacks)?.resolution, Some(why.to_owned()))
         }
     };
     if let Some(why) = why_local {
@@ -97,8 +114,18 @@ pub fn change(job: &Job, base: Option<&str>) -> Result<Change, Stop> {
     Ok(Change { checkout, merge_base, paths, base })
 }
 
+/// A resolution made without a server, with what it was made of.
+#[derive(Debug)]
+pub struct Local {
+    pub resolution: Resolution,
+    /// The checkout's graph, with stacks that only the default branch's configuration knows.
+    pub graph: Graph,
+    /// The default branch's configuration, where it differs from the checkout's.
+    pub base_config: Option<RepoConfig>,
+}
+
 /// Resolves without a server: under the checkout's configuration and, where it differs, the default branch's too.
-pub fn local(job: &Job, change: &Change, stacks: &[String]) -> Result<Resolution, Stop> {
+pub fn local(job: &Job, change: &Change, stacks: &[String]) -> Result<Local, Stop> {
     let scanned = &change.checkout.scanned;
     let policy = policy_commit(job).unwrap_or_else(|stop| {
         job.console.warn(&format!("the default branch's configuration is not known: {stop}"));
@@ -114,25 +141,32 @@ pub fn local(job: &Job, change: &Change, stacks: &[String]) -> Result<Resolution
         sha: job.facts.commit.clone(),
         policy_sha: policy.as_ref().map(ToString::to_string).unwrap_or_default(),
     };
-    let mut resolution = match &policy {
-        None => resolve_graph(&scanned.graph, &scanned.config, &request),
+    let base_config = match &policy {
+        None => None,
         Some(commit) => {
             let base_config = config_at(&job.git, commit)?;
             let differs = !differing_keys(&scanned.config, &base_config).is_empty();
-            let base_graph = if differs { Some(graph_at(job, commit, &base_config)?) } else { None };
-            let gone = base_graph.as_ref().map(|base| gone_directories(base, change)).unwrap_or_default();
+            differs.then_some((base_config, commit))
+        }
+    };
+    let (graph, mut resolution) = match &base_config {
+        None => (scanned.graph.clone(), resolve_graph(&scanned.graph, &scanned.config, &request)),
+        Some((base_config, commit)) => {
+            let base_graph = graph_at(job, commit, base_config)?;
+            let gone = gone_directories(&base_graph, change);
             let input = UnionInput {
                 graph: &scanned.graph,
                 head: &scanned.config,
-                base: &base_config,
-                base_graph: base_graph.as_ref(),
+                base: base_config,
+                base_graph: Some(&base_graph),
                 gone: &gone,
             };
-            resolve_union(input, &request).resolution
+            let union = resolve_union(input, &request);
+            (union.graph, union.resolution)
         }
     };
     resolution.unconfirmed = true;
-    Ok(resolution)
+    Ok(Local { resolution, graph, base_config: base_config.map(|(config, _)| config) })
 }
 
 async fn register(job: &Job, server: &Server, change: &Change, asked: &AskedFor) -> Result<Resolution, CallError> {
