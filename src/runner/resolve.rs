@@ -201,22 +201,32 @@ async fn register(job: &Job, server: &Server, change: &Change, asked: &AskedFor)
 fn merge_base(job: &Job, flag: Option<&str>, head: &Sha) -> Result<Sha, Stop> {
     let facts = &job.facts;
     let branch = if facts.default_branch.is_empty() { "main" } else { &facts.default_branch };
-    let of_branch = format!("origin/{branch}");
-    let (base, is_asked_for) = match flag.map(str::trim).filter(|base| !base.is_empty()) {
-        Some(base) => (base, true),
-        None if !facts.base.is_empty() => (facts.base.as_str(), true),
-        None => (of_branch.as_str(), false),
+    let (base, commit, is_asked_for) = match flag.map(str::trim).filter(|base| !base.is_empty()) {
+        Some(base) => (base.to_owned(), branch_or_commit(job, base)?, true),
+        None if !facts.base.is_empty() => (facts.base.clone(), job.git.commit_of(&facts.base)?, true),
+        // In full: a local branch or a tag may bear the short name too.
+        None => (format!("origin/{branch}"), job.git.commit_of(&format!("refs/remotes/origin/{branch}"))?, false),
     };
-    if job.git.commit_of(base)?.is_none() {
+    let Some(commit) = commit else {
         return Err(Stop::failed(if is_asked_for {
             format!("the base {base:?} is no commit here; a shallow checkout needs its history: fetch-depth: 0")
         } else {
             format!("no base to compare with: there is no {base:?} here; pass --base <ref>")
         }));
-    }
-    job.git.merge_base(base, head.as_str())?.ok_or_else(|| {
+    };
+    job.git.merge_base(commit.as_str(), head.as_str())?.ok_or_else(|| {
         Stop::failed(format!("{base} and HEAD share no history here; a shallow checkout needs it: fetch-depth: 0"))
     })
+}
+
+/// What a person means by a name: the branch, where a tag of the same name would win in git's own order.
+fn branch_or_commit(job: &Job, name: &str) -> Result<Option<Sha>, Stop> {
+    for branch in [format!("refs/heads/{name}"), format!("refs/remotes/{name}")] {
+        if let Some(commit) = job.git.commit_of(&branch)? {
+            return Ok(Some(commit));
+        }
+    }
+    Ok(job.git.commit_of(name)?)
 }
 
 fn base_facts(job: &Job, checkout: &ScannedTree, merge_base: &Sha, changes: &Changes) -> Result<BaseFacts, Stop> {
