@@ -50,8 +50,10 @@ enum KeysCommand {
         days: i64,
     },
     /// List keys, never their secrets.
+    #[command(after_help = "Examples:\n  stackorder admin keys list\n  stackorder admin keys list --format json")]
     List,
     /// Revoke a key by its name; it stops working at once.
+    #[command(after_help = "Example:\n  stackorder admin keys revoke bootstrap")]
     Revoke { name: String },
 }
 

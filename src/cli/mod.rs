@@ -1,7 +1,8 @@
 //! The command line: arguments in, one call, text or JSON out (spec 12).
 //!
 //! One file per command. What a command does is `runner`'s (or the server's) business; here stand its flags, its words
-//! and the code it leaves with. `colour`, `table` and `times` are what several commands print and read.
+//! and the code it leaves with. `colour`, `table` and `times` are what several commands print and read,
+//! `visible` is the command line as completions and man pages show it.
 
 #[cfg(feature = "server")]
 mod admin;
@@ -13,6 +14,8 @@ mod apply;
 mod check;
 #[cfg(feature = "runner")]
 mod colour;
+#[cfg(feature = "runner")]
+mod completions;
 #[cfg(feature = "demo")]
 mod demo;
 #[cfg(feature = "runner")]
@@ -21,6 +24,8 @@ mod drift;
 mod explain;
 #[cfg(feature = "runner")]
 mod graph;
+#[cfg(feature = "runner")]
+mod man;
 #[cfg(feature = "runner")]
 mod plan;
 #[cfg(feature = "runner")]
@@ -36,6 +41,8 @@ mod times;
 #[cfg(feature = "runner")]
 mod unlock;
 mod version;
+#[cfg(feature = "runner")]
+mod visible;
 
 #[cfg(feature = "demo")]
 pub(crate) use serve::start_logging as start_server_logging;
@@ -123,7 +130,12 @@ enum Command {
     Admin(admin::AdminArgs),
     #[cfg(feature = "demo")]
     Demo(demo::DemoArgs),
+    #[cfg(feature = "runner")]
+    Completions(completions::Flags),
+    #[cfg(feature = "runner")]
+    Man(man::Flags),
     /// Print version and build
+    #[command(after_help = "Examples:\n  stackorder version\n  stackorder version --format json")]
     Version,
 }
 
@@ -157,6 +169,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Outcome {
         Command::Demo(args) => demo::run(args),
         #[cfg(feature = "runner")]
         Command::Runner(command) => runner::run(command, &cli.globals),
+        #[cfg(feature = "runner")]
+        Command::Completions(flags) => completions::run(&flags, cli.globals.format),
+        #[cfg(feature = "runner")]
+        Command::Man(flags) => man::run(&flags, cli.globals.format),
         Command::Version => version::run(cli.globals.format),
     }
 }
