@@ -10,7 +10,7 @@ use super::fallback::tell_unconfirmed;
 use super::git::Changes;
 use super::server::{CallError, Server};
 use super::stop::Stop;
-use super::{Job, ScannedTree, outputs};
+use super::{Job, ScannedTree, outputs, progress};
 use crate::api::{CreateRunRequest, GraphUploadRequest};
 use crate::config::STACK_FILE;
 use crate::config::compare::differing_keys;
@@ -23,8 +23,8 @@ use crate::graph::{ResolveRequest, resolve as resolve_graph};
 use crate::ids::{Sha, normalise_path};
 use crate::render::escape;
 use crate::run::status::Mode;
+use crate::scan::ScanOptions;
 use crate::scan::files::{Files, file_name, with_links};
-use crate::scan::{ScanOptions, scan};
 use crate::waves::chunk_entries;
 
 /// What `resolve` was asked.
@@ -269,7 +269,7 @@ fn graph_at(job: &Job, commit: &Sha, config: &RepoConfig) -> Result<Graph, Stop>
         config: Some(config.clone()),
         ..ScanOptions::new(&job.facts.repo, commit.as_str())
     };
-    Ok(scan(&files, &options)?.graph)
+    Ok(progress::scan(&job.console, "reading the base", &files, &options)?.graph)
 }
 
 fn gone_directories(base: &Graph, change: &Change) -> BTreeSet<String> {
