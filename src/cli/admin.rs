@@ -50,8 +50,10 @@ enum KeysCommand {
         days: i64,
     },
     /// List keys, never their secrets.
+    #[command(after_help = "Examples:\n  stackorder admin keys list\n  stackorder admin keys list --format json")]
     List,
     /// Revoke a key by its name; it stops working at once.
+    #[command(after_help = "Example:\n  stackorder admin keys revoke bootstrap")]
     Revoke { name: String },
 }
 
@@ -100,7 +102,7 @@ async fn keys(store: &dyn Store, command: KeysCommand, format: FormatFlag) -> an
             };
             store.save_api_key(&key).await?;
             match format {
-                FormatFlag::Text | FormatFlag::Dot => {
+                FormatFlag::Text | FormatFlag::Dot | FormatFlag::Mermaid => {
                     println!("{secret}\n\nThis is shown once. It expires at {}.", rfc3339(now + days * DAY_MS))
                 }
                 FormatFlag::Json => println!(
@@ -144,7 +146,7 @@ fn list(keys: &[ApiKey], format: FormatFlag) {
                 .collect();
             println!("{}", json!(rows));
         }
-        FormatFlag::Text | FormatFlag::Dot => {
+        FormatFlag::Text | FormatFlag::Dot | FormatFlag::Mermaid => {
             for key in keys {
                 let state = match (key.revoked_at, key.expires_at) {
                     (Some(at), _) => format!("revoked {}", rfc3339(at)),

@@ -2,15 +2,21 @@
 
 use clap::Args;
 
-use super::{Outcome, table};
+use super::graph::NO_STACKS;
+use super::{Outcome, colour, table};
 use crate::graph::dot::dot;
+use crate::graph::mermaid::waves;
+use crate::graph::ordering;
 use crate::runner::Job;
 use crate::runner::affected::affected;
-use crate::runner::console::Format;
+use crate::runner::console::{Format, Picture};
 use crate::runner::stop::Stop;
 
 #[derive(Debug, Args)]
-#[command(after_help = "Leaves with 2 when something is affected.\n\nExample:\n  stackorder affected --base main")]
+#[command(after_help = "Leaves with 0 when nothing is affected, with 2 when something is, with 1 when it cannot \
+                        tell.\n\nExamples:\n  stackorder affected --base main\n  \
+                        stackorder affected --base HEAD~1 --format json\n  \
+                        stackorder affected --base main --format dot | dot -Tsvg -o affected.svg")]
 pub(super) struct Flags {
     /// Compare with this commit or branch [default: the default branch of origin]
     #[arg(long, value_name = "REF")]
@@ -19,16 +25,20 @@ pub(super) struct Flags {
 
 pub(super) fn run(flags: &Flags, job: &Job) -> Result<Outcome, Stop> {
     let found = affected(job, flags.base.as_deref())?;
-    let graph = &found.change.checkout.scanned.graph;
-    for warning in &graph.warnings {
-        job.console.note(&format!("warning: {warning}"));
+    let scanned = &found.change.checkout.scanned.graph;
+    for warning in &scanned.warnings {
+        job.console.note(&format!("warning: {}", colour::harmless(&warning.to_string())));
     }
     let resolution = &found.resolution;
+    if found.graph.stacks.is_empty() {
+        job.console.note(NO_STACKS);
+    }
     table::say_why_empty(resolution, &job.console);
     let (cycles, stop) = table::cycles(resolution);
     let text = match job.console.format {
         Format::Json => serde_json::to_string(resolution).expect("a resolution has text keys"),
-        Format::Dot => dot(graph, Some(resolution)),
+        Format::Picture(Picture::Dot) => dot(&found.graph, Some(resolution)),
+        Format::Picture(Picture::Mermaid) => waves(resolution, &ordering(&found.graph)),
         Format::Text if !resolution.cycles.is_empty() => cycles,
         Format::Text => table::affected(resolution),
     };

@@ -51,7 +51,7 @@ pub(super) async fn run(flags: &Flags, job: &Job) -> Result<Outcome, Stop> {
             "stack": applied.stack, "run_id": applied.run_id, "result": applied.result,
         })
         .to_string(),
-        Format::Text | Format::Dot => {
+        Format::Text | Format::Picture(_) => {
             let counts = applied.result.summary.as_ref().map(|summary| summary.past_tense_text());
             format!("{}: {}", applied.stack, counts.unwrap_or_else(|| "applied".to_owned()))
         }

@@ -69,7 +69,7 @@ pub(super) async fn run(flags: &Flags, job: &Job) -> Result<Outcome, Stop> {
     let (key, stored) = check(job, &request).await?;
     job.console.result(&match job.console.format {
         Format::Json => serde_json::to_string(&stored).expect("a verdict has text keys"),
-        Format::Text | Format::Dot => format!("stackorder/{}: {key}: {}", stored.name, stored.status),
+        Format::Text | Format::Picture(_) => format!("stackorder/{}: {key}: {}", stored.name, stored.status),
     });
     Ok(Outcome::Success)
 }

@@ -64,12 +64,12 @@ fn validate(job: &Job, checked: &Checked) -> Outcome {
     let Checked { files, problems } = checked;
     job.console.result(&match job.console.format {
         Format::Json => json!({ "files": files, "problems": problems }).to_string(),
-        Format::Text | Format::Dot if problems.is_empty() => match files.len() {
+        Format::Text | Format::Picture(_) if problems.is_empty() => match files.len() {
             0 => "no configuration file; every setting has its default".to_owned(),
             1 => "1 file, no problem".to_owned(),
             count => format!("{count} files, no problem"),
         },
-        Format::Text | Format::Dot => problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
+        Format::Text | Format::Picture(_) => problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
     });
     if problems.is_empty() { Outcome::Success } else { Outcome::Error }
 }
@@ -81,8 +81,8 @@ fn show(job: &Job, found: Vec<StackSettings>, wanted: Option<&str>) -> Result<Ou
     };
     job.console.result(&match job.console.format {
         Format::Json => serde_json::to_string(&found).expect("settings have text keys"),
-        Format::Text | Format::Dot if found.is_empty() => "no stack in this checkout".to_owned(),
-        Format::Text | Format::Dot => found.iter().map(words).collect::<Vec<_>>().join("\n\n"),
+        Format::Text | Format::Picture(_) if found.is_empty() => "no stack in this checkout".to_owned(),
+        Format::Text | Format::Picture(_) => found.iter().map(words).collect::<Vec<_>>().join("\n\n"),
     });
     Ok(Outcome::Success)
 }
@@ -97,8 +97,10 @@ fn chosen(found: Vec<StackSettings>, written: &str) -> Result<Vec<StackSettings>
 }
 
 fn words(found: &StackSettings) -> String {
-    let mut rows = vec![["SETTING", "VALUE", "FROM"].map(str::to_owned)];
-    rows.extend(found.settings.iter().map(|row| [row.key.clone(), plain(&row.value), row.origin.to_string()]));
+    let heading = ["SETTING", "VALUE", "FROM"].map(table::Cell::plain);
+    let settings = found.settings.iter().map(|row| [row.key.clone(), plain(&row.value), row.origin.to_string()]);
+    let rows: Vec<Vec<table::Cell>> =
+        std::iter::once(heading.into()).chain(settings.map(|row| row.map(table::Cell::plain).into())).collect();
     let mut lines = vec![found.stack.clone()];
     lines.extend(table::aligned(&rows).into_iter().map(|line| format!("  {line}")));
     lines.join("\n")

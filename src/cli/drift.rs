@@ -36,7 +36,7 @@ pub(super) async fn run(flags: &Flags, job: &Job) -> Result<Outcome, Stop> {
             "drifted": found.has_drifted(), "result": found.result,
         })
         .to_string(),
-        Format::Text | Format::Dot => line(&found),
+        Format::Text | Format::Picture(_) => line(&found),
     });
     match &found.posted {
         Posted::Refused(text) => Err(Stop::refused(format!("the server refused the result: {text}"))),

@@ -1,7 +1,8 @@
 //! The command line: arguments in, one call, text or JSON out (spec 12).
 //!
 //! One file per command. What a command does is `runner`'s (or the server's) business; here stand its flags, its words
-//! and the code it leaves with. `table` and `times` are what several commands print and read.
+//! and the code it leaves with. `colour`, `table` and `times` are what several commands print and read,
+//! `visible` is the command line as completions and man pages show it.
 
 #[cfg(feature = "server")]
 mod admin;
@@ -12,6 +13,10 @@ mod apply;
 #[cfg(feature = "runner")]
 mod check;
 #[cfg(feature = "runner")]
+mod colour;
+#[cfg(feature = "runner")]
+mod completions;
+#[cfg(feature = "runner")]
 mod config;
 #[cfg(feature = "demo")]
 mod demo;
@@ -21,6 +26,8 @@ mod drift;
 mod explain;
 #[cfg(feature = "runner")]
 mod graph;
+#[cfg(feature = "runner")]
+mod man;
 #[cfg(feature = "runner")]
 mod plan;
 #[cfg(feature = "runner")]
@@ -36,6 +43,8 @@ mod times;
 #[cfg(feature = "runner")]
 mod unlock;
 mod version;
+#[cfg(feature = "runner")]
+mod visible;
 
 #[cfg(feature = "demo")]
 pub(crate) use serve::start_logging as start_server_logging;
@@ -101,7 +110,11 @@ enum FormatFlag {
     Json,
     /// Graphviz; only for `graph` and `affected`
     Dot,
+    /// A Mermaid flowchart; only for `graph` and `affected`
+    Mermaid,
 }
+
+const PICTURES_ONLY_OF_GRAPHS: &str = "--format dot and mermaid are only for graph and affected";
 
 /// One variant per command; more of them come with more features.
 #[derive(Debug, Subcommand)]
@@ -119,7 +132,12 @@ enum Command {
     Admin(admin::AdminArgs),
     #[cfg(feature = "demo")]
     Demo(demo::DemoArgs),
+    #[cfg(feature = "runner")]
+    Completions(completions::Flags),
+    #[cfg(feature = "runner")]
+    Man(man::Flags),
     /// Print version and build
+    #[command(after_help = "Examples:\n  stackorder version\n  stackorder version --format json")]
     Version,
 }
 
@@ -153,6 +171,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Outcome {
         Command::Demo(args) => demo::run(args),
         #[cfg(feature = "runner")]
         Command::Runner(command) => runner::run(command, &cli.globals),
+        #[cfg(feature = "runner")]
+        Command::Completions(flags) => completions::run(&flags, cli.globals.format),
+        #[cfg(feature = "runner")]
+        Command::Man(flags) => man::run(&flags, cli.globals.format),
         Command::Version => version::run(cli.globals.format),
     }
 }
@@ -222,6 +244,8 @@ mod tests {
     fn usage_errors_of_runner_commands_are_errors_and_of_the_server_usage() {
         assert_eq!(run_with(&["version", "--format", "yaml"]), Outcome::Error);
         assert_eq!(run_with(&["version", "--format", "dot"]), Outcome::Error);
+        assert_eq!(run_with(&["version", "--format", "mermaid"]), Outcome::Error);
+        assert_eq!(run_with(&["explain", "stacks/a", "--format", "mermaid"]), Outcome::Error);
         assert_eq!(run_with(&["nonsense"]), Outcome::Error);
         assert_eq!(run_with(&["serve", "--nonsense"]), Outcome::Usage);
         assert_eq!(run_with(&["--help"]), Outcome::Success);

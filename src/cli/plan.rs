@@ -47,7 +47,7 @@ pub(super) async fn run(flags: &Flags, job: &Job) -> Result<Outcome, Stop> {
             };
             job.console.result(&json.expect("results have text keys"));
         }
-        Format::Text | Format::Dot => {
+        Format::Text | Format::Picture(_) => {
             for stack in &planned {
                 job.console.result(&line(stack));
             }

@@ -7,10 +7,11 @@ use clap::Subcommand;
 use tokio::time::Instant;
 
 use super::{
-    FormatFlag, Globals, Outcome, affected, apply, check, config, drift, explain, graph, plan, resolve, times, unlock,
+    FormatFlag, Globals, Outcome, PICTURES_ONLY_OF_GRAPHS, affected, apply, check, config, drift, explain, graph, plan,
+    resolve, times, unlock,
 };
 use crate::clock::SystemClock;
-use crate::runner::console::{Console, Format};
+use crate::runner::console::{Console, Format, Picture};
 use crate::runner::environment::Environment;
 use crate::runner::facts::Facts;
 use crate::runner::git::Git;
@@ -33,7 +34,7 @@ pub(super) enum RunnerCommand {
     /// Record a named verdict on a stack's plan
     Check(check::Flags),
     /// Print the graph of stacks and modules
-    Graph,
+    Graph(graph::Flags),
     /// Print the stacks that the commits since a base reach
     Affected(affected::Flags),
     /// Print why a change reaches a stack
@@ -45,8 +46,8 @@ pub(super) enum RunnerCommand {
 }
 
 impl RunnerCommand {
-    fn prints_dot(&self) -> bool {
-        matches!(self, RunnerCommand::Graph | RunnerCommand::Affected(_))
+    fn draws(&self) -> bool {
+        matches!(self, RunnerCommand::Graph(_) | RunnerCommand::Affected(_))
     }
 
     /// Whether it starts processes that must be told of signals, and the flag for the time they may take.
@@ -57,7 +58,7 @@ impl RunnerCommand {
             RunnerCommand::Drift(flags) => Some(flags.timeout.as_deref()),
             RunnerCommand::Resolve(_)
             | RunnerCommand::Check(_)
-            | RunnerCommand::Graph
+            | RunnerCommand::Graph(_)
             | RunnerCommand::Affected(_)
             | RunnerCommand::Explain(_)
             | RunnerCommand::Config(_)
@@ -71,7 +72,8 @@ pub(super) fn run(command: RunnerCommand, globals: &Globals) -> Outcome {
     let format = match globals.format {
         FormatFlag::Text => Format::Text,
         FormatFlag::Json => Format::Json,
-        FormatFlag::Dot => Format::Dot,
+        FormatFlag::Dot => Format::Picture(Picture::Dot),
+        FormatFlag::Mermaid => Format::Picture(Picture::Mermaid),
     };
     let console = Console::of_process(format, env.is_actions());
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
@@ -82,8 +84,8 @@ pub(super) fn run(command: RunnerCommand, globals: &Globals) -> Outcome {
         }
     };
     let result = runtime.block_on(async {
-        if format == Format::Dot && !command.prints_dot() {
-            return Err(Stop::failed("--format dot is only for graph and affected"));
+        if matches!(format, Format::Picture(_)) && !command.draws() {
+            return Err(Stop::failed(PICTURES_ONLY_OF_GRAPHS));
         }
         let job = open(&command, globals, env, console.clone())?;
         dispatch(&command, &job).await
@@ -131,7 +133,7 @@ async fn dispatch(command: &RunnerCommand, job: &Job) -> Result<Outcome, Stop> {
         RunnerCommand::Apply(flags) => apply::run(flags, job).await,
         RunnerCommand::Drift(flags) => drift::run(flags, job).await,
         RunnerCommand::Check(flags) => check::run(flags, job).await,
-        RunnerCommand::Graph => graph::run(job),
+        RunnerCommand::Graph(flags) => graph::run(flags, job),
         RunnerCommand::Affected(flags) => affected::run(flags, job),
         RunnerCommand::Explain(flags) => explain::run(flags, job),
         RunnerCommand::Config(flags) => config::run(flags, job),

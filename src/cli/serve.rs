@@ -25,10 +25,12 @@ pub struct ServeArgs {}
 
 /// Ask a running server on this machine whether it answers; exit 0 or 1.
 #[derive(Debug, Args)]
+#[command(after_help = "Example, as the health check of a container:\n  stackorder healthcheck")]
 pub struct HealthcheckArgs {}
 
 /// Check the server's environment variables and list every problem; exit 0 or 1.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  stackorder check-config && stackorder serve")]
 pub struct CheckConfigArgs {}
 
 /// The process's environment.

@@ -1,32 +1,21 @@
 //! Affected stacks as lines of text.
 
-use crate::graph::resolution::Resolution;
+use super::colour;
+use crate::graph::resolution::{AffectedStack, Resolution};
 use crate::runner::console::Console;
 use crate::runner::stop::Stop;
 
 /// The table of spec 12 §6.1: stacks by wave, then what was removed, then warnings.
 pub(super) fn affected(resolution: &Resolution) -> String {
-    let mut rows = vec![["WAVE", "STACK", "REASONS", "ENVIRONMENT", ""].map(str::to_owned)];
-    for stack in &resolution.affected {
-        let reasons: Vec<&str> = stack.reasons.iter().map(|reason| reason.as_str()).collect();
-        let lock = stack.locked_by.as_ref().map(|lock| format!("locked by PR #{}", lock.pr_number));
-        rows.push([
-            stack.wave.to_string(),
-            stack.key.clone(),
-            reasons.join(","),
-            stack.environment.clone(),
-            lock.unwrap_or_default(),
-        ]);
-    }
-    let mut lines = if resolution.affected.is_empty() { Vec::new() } else { aligned(&rows) };
+    let mut lines = if resolution.affected.is_empty() { Vec::new() } else { rows(&resolution.affected) };
     for stack in &resolution.removed {
         lines.push(format!("removed  {}  {}", stack.key, stack.state).trim_end().to_owned());
     }
-    for warning in &resolution.warnings {
-        lines.push(format!("warning: {warning}"));
-    }
     if lines.is_empty() {
         lines.push("nothing is affected".to_owned());
+    }
+    for warning in &resolution.warnings {
+        lines.push(format!("warning: {}", colour::harmless(&warning.to_string())));
     }
     lines.join("\n")
 }
@@ -34,7 +23,7 @@ pub(super) fn affected(resolution: &Resolution) -> String {
 /// Says on standard error why nothing is affected, so that a person who looks only there knows.
 pub(super) fn say_why_empty(resolution: &Resolution, console: &Console) {
     for warning in resolution.warnings.iter().filter(|_| resolution.affected.is_empty()) {
-        console.note(&format!("nothing is affected: {warning}"));
+        console.note(&format!("nothing is affected: {}", colour::harmless(&warning.to_string())));
     }
 }
 
@@ -46,12 +35,108 @@ pub(super) fn cycles(resolution: &Resolution) -> (String, Stop) {
     (lines.join("\n"), Stop::failed(format!("the stacks depend on each other in {what}; nothing can be planned")))
 }
 
-pub(super) fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    let line = |row: &[String; N]| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+/// A cell: its text, and the text with its colours, which takes no more room.
+pub(super) struct Cell {
+    plain: String,
+    painted: String,
+}
+
+impl Cell {
+    pub(super) fn plain(text: impl Into<String>) -> Self {
+        let plain: String = text.into();
+        Self { painted: plain.clone(), plain }
+    }
+}
+
+fn rows(stacks: &[AffectedStack]) -> Vec<String> {
+    let heading = |text: &str| Cell { plain: text.to_owned(), painted: colour::bold(text) };
+    let mut rows =
+        vec![["WAVE", "STACK", "REASONS", "ENVIRONMENT"].map(heading).into_iter().chain([Cell::plain("")]).collect()];
+    for stack in stacks {
+        let wave = stack.wave.to_string();
+        let reasons: Vec<&str> = stack.reasons.iter().map(|reason| reason.as_str()).collect();
+        let painted: Vec<String> = stack.reasons.iter().map(|reason| colour::reason(*reason)).collect();
+        let lock = stack.locked_by.as_ref().map(|lock| format!("locked by PR #{}", lock.pr_number));
+        rows.push(vec![
+            Cell { painted: colour::wave(stack.wave, &wave), plain: wave },
+            Cell::plain(&stack.key),
+            Cell { plain: reasons.join(","), painted: painted.join(",") },
+            Cell::plain(&stack.environment),
+            Cell::plain(lock.unwrap_or_default()),
+        ]);
+    }
+    aligned(&rows)
+}
+
+/// Columns as wide as their widest cell.
+pub(super) fn aligned(rows: &[Vec<Cell>]) -> Vec<String> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |row: &Vec<Cell>, column: usize| row.get(column).map_or(0, |cell| cell.plain.chars().count());
+    let widths: Vec<usize> =
+        (0..columns).map(|column| rows.iter().map(|row| width(row, column)).max().unwrap_or(0)).collect();
+    let line = |row: &Vec<Cell>| {
+        // Nothing after the last cell that holds something: a line ends with its text.
+        let used = row.iter().rposition(|cell| !cell.plain.is_empty()).map_or(0, |last| last + 1);
+        let mut line = String::new();
+        for (column, cell) in row.iter().take(used).enumerate() {
+            line.push_str(&cell.painted);
+            if column + 1 < used {
+                line.extend(std::iter::repeat_n(' ', widths[column] + 2 - cell.plain.chars().count()));
+            }
+        }
+        line
     };
     rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::model::Warning;
+    use crate::graph::resolution::{Reason, RemovedStack};
+
+    fn stack(key: &str, wave: u32, reasons: &[Reason], environment: &str) -> AffectedStack {
+        let text = serde_json::json!({
+            "key": key, "path": key, "wave": wave, "reasons": reasons, "environment": environment,
+        });
+        serde_json::from_value(text).unwrap()
+    }
+
+    fn plain(text: &str) -> String {
+        anstream::adapter::strip_str(text).to_string()
+    }
+
+    #[test]
+    fn colours_take_no_room_and_a_pipe_gets_none() {
+        let resolution = Resolution {
+            affected: vec![
+                stack("stacks/vpc", 0, &[Reason::Changed, Reason::Module], "production"),
+                stack("stacks/a", 1, &[Reason::Dependent], ""),
+            ],
+            ..Resolution::default()
+        };
+        let text = affected(&resolution);
+        assert_ne!(plain(&text), text);
+        insta::assert_snapshot!(plain(&text), @r"
+        WAVE  STACK       REASONS         ENVIRONMENT
+        0     stacks/vpc  changed,module  production
+        1     stacks/a    dependent
+        ");
+    }
+
+    #[test]
+    fn an_empty_table_says_that_nothing_is_affected_and_why() {
+        assert_eq!(affected(&Resolution::default()), "nothing is affected");
+        let warnings = vec![Warning::new("path_unowned", "changed path \"x\" is in no stack or module")];
+        let text = affected(&Resolution { warnings, ..Resolution::default() });
+        assert_eq!(text, "nothing is affected\nwarning: changed path \"x\" is in no stack or module");
+        let removed = RemovedStack {
+            key: "stacks/old".into(),
+            path: "stacks/old".into(),
+            state: "s3://b/old".into(),
+            renamed_to: String::new(),
+        };
+        let text = affected(&Resolution { removed: vec![removed], ..Resolution::default() });
+        assert_eq!(text, "removed  stacks/old  s3://b/old");
+    }
 }

@@ -34,7 +34,7 @@ pub(super) async fn run(flags: &Flags, job: &Job) -> Result<Outcome, Stop> {
             let all = UnlockResponse { released };
             job.console.result(&serde_json::to_string(&all).expect("locks have text keys"));
         }
-        Format::Text | Format::Dot => {
+        Format::Text | Format::Picture(_) => {
             for (key, locks) in &released {
                 job.console.result(&lines(key, locks));
             }

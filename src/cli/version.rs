@@ -25,8 +25,8 @@ pub fn run(format: FormatFlag) -> Outcome {
             "version": version, "commit": COMMIT, "date": DATE, "rust": RUST, "platform": platform,
         })
         .to_string(),
-        FormatFlag::Dot => {
-            anstream::eprintln!("--format dot is only for graph and affected");
+        FormatFlag::Dot | FormatFlag::Mermaid => {
+            anstream::eprintln!("{}", super::PICTURES_ONLY_OF_GRAPHS);
             return Outcome::Error;
         }
     };

@@ -39,21 +39,55 @@ pub(crate) fn touched<'g>(
     config: &'g RepoConfig,
     changed_paths: &[String],
 ) -> Touched<'g> {
-    let owners = Owners::of(graph, ordering, config);
     let mut touched = Touched::default();
-    let ignore = ignore_globs(config, &mut touched.warnings);
-    let paths: BTreeSet<String> = changed_paths.iter().map(|path| normalise_path(path)).collect();
-    for path in paths.iter().filter(|path| !path.is_empty()) {
-        if path.split('/').any(|segment| segment == ".terraform") || ignore.matches(path) {
-            continue;
+    let sorter = Sorter::of(graph, ordering, config, &mut touched.warnings);
+    for path in cleaned(changed_paths) {
+        sorter.sort(&path, &mut touched);
+    }
+    touched
+}
+
+/// The same path by path, so that each of them can be named as the reason; in order of the cleaned paths.
+pub(crate) fn touched_by_each<'g>(
+    graph: &'g Graph,
+    ordering: &Ordering,
+    config: &'g RepoConfig,
+    changed_paths: &[String],
+) -> Vec<(String, Touched<'g>)> {
+    let sorter = Sorter::of(graph, ordering, config, &mut Vec::new());
+    let alone = |path: String| {
+        let mut touched = Touched::default();
+        sorter.sort(&path, &mut touched);
+        (path, touched)
+    };
+    cleaned(changed_paths).into_iter().map(alone).collect()
+}
+
+fn cleaned(paths: &[String]) -> BTreeSet<String> {
+    paths.iter().map(|path| normalise_path(path)).filter(|path| !path.is_empty()).collect()
+}
+
+/// Which paths count, and for whom.
+struct Sorter<'g> {
+    owners: Owners<'g>,
+    ignore: PathGlobs,
+}
+
+impl<'g> Sorter<'g> {
+    fn of(graph: &'g Graph, ordering: &Ordering, config: &'g RepoConfig, warnings: &mut Vec<Warning>) -> Self {
+        Self { owners: Owners::of(graph, ordering, config), ignore: ignore_globs(config, warnings) }
+    }
+
+    fn sort(&self, path: &str, touched: &mut Touched<'g>) {
+        if path.split('/').any(|segment| segment == ".terraform") || self.ignore.matches(path) {
+            return;
         }
         let outside = path == ".." || path.starts_with("../");
-        if (outside || !owners.touch(path, &mut touched)) && !is_own_configuration(path) {
+        if (outside || !self.owners.touch(path, touched)) && !is_own_configuration(path) {
             let message = format!("changed path {path:?} is in no stack or module");
             touched.warnings.push(Warning::new("path_unowned", message).in_file(path));
         }
     }
-    touched
 }
 
 fn is_own_configuration(path: &str) -> bool {

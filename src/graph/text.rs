@@ -1,5 +1,6 @@
 //! The graph as `stackorder graph` prints it (spec 12 §8).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::model::{Edge, Graph, ModuleKind, NodeKind, NodeRef};
@@ -10,17 +11,19 @@ pub fn text(graph: &Graph) -> String {
     graph.sort();
     let mut out =
         format!("{} stacks, {} modules, {} edges\n", graph.stacks.len(), graph.modules.len(), graph.edges.len());
-    let mut edges: std::collections::BTreeMap<&NodeRef, Vec<&Edge>> = std::collections::BTreeMap::new();
+    let mut edges: BTreeMap<&NodeRef, Vec<&Edge>> = BTreeMap::new();
     for edge in &graph.edges {
         edges.entry(&edge.from).or_default().push(edge);
     }
+    let of_git = graph.modules.iter().filter(|module| module.kind == ModuleKind::Git);
+    let git_modules: BTreeSet<&str> = of_git.map(|module| module.key.as_str()).collect();
     let stacks =
         graph.stacks.iter().map(|stack| (NodeRef::stack(&stack.key), if stack.external { " (external)" } else { "" }));
     let modules = graph.modules.iter().map(|module| (NodeRef::module(&module.key), kind_mark(module.kind)));
     for (node, mark) in stacks.chain(modules) {
         writeln!(out, "{}{mark}", node.key).expect("writing to a string cannot fail");
         for edge in edges.get(&node).into_iter().flatten() {
-            writeln!(out, "  {}", line(&graph, edge)).expect("writing to a string cannot fail");
+            writeln!(out, "  {}", line(&git_modules, edge)).expect("writing to a string cannot fail");
         }
     }
     out
@@ -34,10 +37,9 @@ fn kind_mark(kind: ModuleKind) -> &'static str {
     }
 }
 
-fn line(graph: &Graph, edge: &Edge) -> String {
+fn line(git_modules: &BTreeSet<&str>, edge: &Edge) -> String {
     let inferred = if edge.inferred { " (inferred)" } else { "" };
-    let git = edge.to.kind == NodeKind::Module
-        && graph.modules.iter().any(|module| module.key == edge.to.key && module.kind == ModuleKind::Git);
+    let git = edge.to.kind == NodeKind::Module && git_modules.contains(edge.to.key.as_str());
     let reference = match edge.meta.get("ref") {
         Some(reference) if git && !reference.is_empty() => format!(" @{reference}"),
         Some(_) | None => String::new(),

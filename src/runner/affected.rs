@@ -1,8 +1,10 @@
 //! `stackorder affected`: the local answer to what a change reaches; never talks to the server (spec 12 §6.7).
 
 use super::Job;
-use super::resolve::{Change, change, local};
+use super::resolve::{Change, Local, change, local};
 use super::stop::Stop;
+use crate::config::model::RepoConfig;
+use crate::graph::model::Graph;
 use crate::graph::resolution::Resolution;
 
 /// A change and what it reaches.
@@ -10,6 +12,10 @@ use crate::graph::resolution::Resolution;
 pub struct Affected {
     pub change: Change,
     pub resolution: Resolution,
+    /// What it was resolved on: the checkout's graph, with stacks that only the default branch's configuration knows.
+    pub graph: Graph,
+    /// The default branch's configuration, where it differs from the checkout's.
+    pub base_config: Option<RepoConfig>,
 }
 
 impl Affected {
@@ -22,6 +28,7 @@ impl Affected {
 /// Resolves the commits since `base`; edits in the working tree are not looked at.
 pub fn affected(job: &Job, base: Option<&str>) -> Result<Affected, Stop> {
     let change = change(job, base)?;
-    let resolution = local(job, &change, &[])?;
-    Ok(Affected { change, resolution })
+    change.say_if_empty(job);
+    let Local { resolution, graph, base_config } = local(job, &change, &[])?;
+    Ok(Affected { change, resolution, graph, base_config })
 }

@@ -1,6 +1,6 @@
 //! Where a command's words go: results to standard output, everything else to standard error (spec 12 §2, §12).
 
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What standard output holds.
@@ -10,7 +10,14 @@ pub enum Format {
     Text,
     /// Nothing but one JSON document; the tool's own output goes to standard error.
     Json,
+    Picture(Picture),
+}
+
+/// Languages in which a graph can be drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Picture {
     Dot,
+    Mermaid,
 }
 
 /// One of the two streams of a process.
@@ -28,13 +35,16 @@ pub struct Console {
     pub format: Format,
     /// Whether warnings become annotations of the job.
     is_actions: bool,
+    /// Whether a person watches standard error as it is written.
+    is_terminal: bool,
 }
 
 impl Console {
     /// The streams of this process; colours end where a stream is no terminal.
     pub fn of_process(format: Format, is_actions: bool) -> Self {
         let (out, err) = (anstream::stdout(), anstream::stderr());
-        Self { out: Arc::new(Mutex::new(out)), err: Arc::new(Mutex::new(err)), format, is_actions }
+        let is_terminal = std::io::stderr().is_terminal() && !is_actions;
+        Self { out: Arc::new(Mutex::new(out)), err: Arc::new(Mutex::new(err)), format, is_actions, is_terminal }
     }
 
     /// Writes to the given places instead.
@@ -44,7 +54,7 @@ impl Console {
         format: Format,
         is_actions: bool,
     ) -> Self {
-        Self { out, err, format, is_actions }
+        Self { out, err, format, is_actions, is_terminal: false }
     }
 
     /// The result of the command.
@@ -69,8 +79,13 @@ impl Console {
     pub fn process_line(&self, stream: Stream, text: &str) {
         match (stream, self.format) {
             (Stream::Out, Format::Text) => write_line(&self.out, text),
-            (Stream::Out, Format::Json | Format::Dot) | (Stream::Err, _) => write_line(&self.err, text),
+            (Stream::Out, Format::Json | Format::Picture(_)) | (Stream::Err, _) => write_line(&self.err, text),
         }
+    }
+
+    /// Standard error where it is a terminal, for what is written over again.
+    pub(super) fn terminal(&self) -> Option<Arc<Mutex<dyn Write + Send>>> {
+        self.is_terminal.then(|| self.err.clone())
     }
 
     /// Whether warnings become annotations of a job, and secrets are registered with its log.

@@ -4,6 +4,7 @@
 //!
 //! - `environment`, `facts`: what the process was given, and what a job knows of itself.
 //! - `git`, `checkout`: questions to git; working tree and commit as the scan sees them.
+//! - `progress`: one line on a terminal while a scan takes long.
 //! - `console`, `outputs`: what people and later steps of a workflow read.
 //! - `stop`: why a command ends early.
 //! - `server`, `fallback`: the API's client, and what a pull request is told when the server does not answer.
@@ -40,6 +41,7 @@ pub mod interrupts;
 pub mod outputs;
 pub mod plan;
 pub mod process;
+mod progress;
 pub mod report;
 pub mod resolve;
 pub mod server;
@@ -55,7 +57,7 @@ use std::sync::Arc;
 
 use crate::clock::{Clock, Millis};
 use crate::scan::configuration::{self, Checked, StackSettings};
-use crate::scan::{ScanOptions, Scanned, scan};
+use crate::scan::{ScanOptions, Scanned};
 use checkout::WorkingTree;
 use console::Console;
 use environment::Environment;
@@ -94,7 +96,7 @@ impl Job {
     /// Scans the checkout under its own configuration.
     pub fn scan(&self) -> Result<ScannedTree, Stop> {
         let tree = WorkingTree::open(&self.root, &self.git)?;
-        let scanned = scan(&tree, &self.scan_options())?;
+        let scanned = progress::scan(&self.console, "reading the checkout", &tree, &self.scan_options())?;
         Ok(ScannedTree { tree, scanned })
     }
 

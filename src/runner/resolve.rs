@@ -10,7 +10,7 @@ use super::fallback::tell_unconfirmed;
 use super::git::Changes;
 use super::server::{CallError, Server};
 use super::stop::Stop;
-use super::{Job, ScannedTree, outputs};
+use super::{Job, ScannedTree, outputs, progress};
 use crate::api::{CreateRunRequest, GraphUploadRequest};
 use crate::config::STACK_FILE;
 use crate::config::compare::differing_keys;
@@ -23,8 +23,8 @@ use crate::graph::{ResolveRequest, resolve as resolve_graph};
 use crate::ids::{Sha, normalise_path};
 use crate::render::escape;
 use crate::run::status::Mode;
+use crate::scan::ScanOptions;
 use crate::scan::files::{Files, file_name, with_links};
-use crate::scan::{ScanOptions, scan};
 use crate::waves::chunk_entries;
 
 /// What `resolve` was asked.
@@ -47,6 +47,20 @@ pub struct Change {
     pub base: BaseFacts,
 }
 
+impl Change {
+    /// Says why there is nothing to resolve, so that an empty answer explains itself.
+    pub(super) fn say_if_empty(&self, job: &Job) {
+        if !self.paths.is_empty() || self.base != BaseFacts::default() {
+            return;
+        }
+        let edits = match job.git.is_dirty() {
+            Ok(true) => "; what is not committed is not looked at",
+            Ok(false) | Err(_) => "",
+        };
+        job.console.note(&format!("nothing differs between {} and HEAD{edits}", self.merge_base.short()));
+    }
+}
+
 /// Resolves, writes outputs and the step summary. Cycles are in the answer; the caller fails on them.
 pub async fn resolve(job: &Job, asked: &AskedFor) -> Result<Resolution, Stop> {
     if job.facts.is_fork {
@@ -56,11 +70,14 @@ pub async fn resolve(job: &Job, asked: &AskedFor) -> Result<Resolution, Stop> {
         return Ok(nothing);
     }
     let change = change(job, asked.base.as_deref())?;
+    change.say_if_empty(job);
     let server = job.server.as_ref().filter(|_| job.facts.is_actions);
     let (resolution, why_local) = match server {
         Some(server) => match register(job, server, &change, asked).await {
             Ok(resolution) => (resolution, None),
-            Err(error @ CallError::Unreachable(_)) => (local(job, &change, &asked.stacks)?, Some(error.to_string())),
+            Err(error @ CallError::Unreachable(_)) => {
+                (local(job, &change, &asked.stacks)?.resolution, Some(error.to_string()))
+            }
             Err(error) => return Err(error.or_failed()),
         },
         None => {
@@ -69,7 +86,7 @@ pub async fn resolve(job: &Job, asked: &AskedFor) -> Result<Resolution, Stop> {
             } else {
                 "only jobs register runs"
             };
-            (local(job, &change, &asked.stacks)?, Some(why.to_owned()))
+            (local(job, &change, &asked.stacks)?.resolution, Some(why.to_owned()))
         }
     };
     if let Some(why) = why_local {
@@ -97,8 +114,18 @@ pub fn change(job: &Job, base: Option<&str>) -> Result<Change, Stop> {
     Ok(Change { checkout, merge_base, paths, base })
 }
 
+/// A resolution made without a server, with what it was made of.
+#[derive(Debug)]
+pub struct Local {
+    pub resolution: Resolution,
+    /// The checkout's graph, with stacks that only the default branch's configuration knows.
+    pub graph: Graph,
+    /// The default branch's configuration, where it differs from the checkout's.
+    pub base_config: Option<RepoConfig>,
+}
+
 /// Resolves without a server: under the checkout's configuration and, where it differs, the default branch's too.
-pub fn local(job: &Job, change: &Change, stacks: &[String]) -> Result<Resolution, Stop> {
+pub fn local(job: &Job, change: &Change, stacks: &[String]) -> Result<Local, Stop> {
     let scanned = &change.checkout.scanned;
     let policy = policy_commit(job).unwrap_or_else(|stop| {
         job.console.warn(&format!("the default branch's configuration is not known: {stop}"));
@@ -114,25 +141,32 @@ pub fn local(job: &Job, change: &Change, stacks: &[String]) -> Result<Resolution
         sha: job.facts.commit.clone(),
         policy_sha: policy.as_ref().map(ToString::to_string).unwrap_or_default(),
     };
-    let mut resolution = match &policy {
-        None => resolve_graph(&scanned.graph, &scanned.config, &request),
+    let base_config = match &policy {
+        None => None,
         Some(commit) => {
             let base_config = config_at(&job.git, commit)?;
             let differs = !differing_keys(&scanned.config, &base_config).is_empty();
-            let base_graph = if differs { Some(graph_at(job, commit, &base_config)?) } else { None };
-            let gone = base_graph.as_ref().map(|base| gone_directories(base, change)).unwrap_or_default();
+            differs.then_some((base_config, commit))
+        }
+    };
+    let (graph, mut resolution) = match &base_config {
+        None => (scanned.graph.clone(), resolve_graph(&scanned.graph, &scanned.config, &request)),
+        Some((base_config, commit)) => {
+            let base_graph = graph_at(job, commit, base_config)?;
+            let gone = gone_directories(&base_graph, change);
             let input = UnionInput {
                 graph: &scanned.graph,
                 head: &scanned.config,
-                base: &base_config,
-                base_graph: base_graph.as_ref(),
+                base: base_config,
+                base_graph: Some(&base_graph),
                 gone: &gone,
             };
-            resolve_union(input, &request).resolution
+            let union = resolve_union(input, &request);
+            (union.graph, union.resolution)
         }
     };
     resolution.unconfirmed = true;
-    Ok(resolution)
+    Ok(Local { resolution, graph, base_config: base_config.map(|(config, _)| config) })
 }
 
 async fn register(job: &Job, server: &Server, change: &Change, asked: &AskedFor) -> Result<Resolution, CallError> {
@@ -167,22 +201,32 @@ async fn register(job: &Job, server: &Server, change: &Change, asked: &AskedFor)
 fn merge_base(job: &Job, flag: Option<&str>, head: &Sha) -> Result<Sha, Stop> {
     let facts = &job.facts;
     let branch = if facts.default_branch.is_empty() { "main" } else { &facts.default_branch };
-    let of_branch = format!("origin/{branch}");
-    let (base, is_asked_for) = match flag.map(str::trim).filter(|base| !base.is_empty()) {
-        Some(base) => (base, true),
-        None if !facts.base.is_empty() => (facts.base.as_str(), true),
-        None => (of_branch.as_str(), false),
+    let (base, commit, is_asked_for) = match flag.map(str::trim).filter(|base| !base.is_empty()) {
+        Some(base) => (base.to_owned(), branch_or_commit(job, base)?, true),
+        None if !facts.base.is_empty() => (facts.base.clone(), job.git.commit_of(&facts.base)?, true),
+        // In full: a local branch or a tag may bear the short name too.
+        None => (format!("origin/{branch}"), job.git.commit_of(&format!("refs/remotes/origin/{branch}"))?, false),
     };
-    if job.git.commit_of(base)?.is_none() {
+    let Some(commit) = commit else {
         return Err(Stop::failed(if is_asked_for {
             format!("the base {base:?} is no commit here; a shallow checkout needs its history: fetch-depth: 0")
         } else {
             format!("no base to compare with: there is no {base:?} here; pass --base <ref>")
         }));
-    }
-    job.git.merge_base(base, head.as_str())?.ok_or_else(|| {
+    };
+    job.git.merge_base(commit.as_str(), head.as_str())?.ok_or_else(|| {
         Stop::failed(format!("{base} and HEAD share no history here; a shallow checkout needs it: fetch-depth: 0"))
     })
+}
+
+/// What a person means by a name: the branch, where a tag of the same name would win in git's own order.
+fn branch_or_commit(job: &Job, name: &str) -> Result<Option<Sha>, Stop> {
+    for branch in [format!("refs/heads/{name}"), format!("refs/remotes/{name}")] {
+        if let Some(commit) = job.git.commit_of(&branch)? {
+            return Ok(Some(commit));
+        }
+    }
+    Ok(job.git.commit_of(name)?)
 }
 
 fn base_facts(job: &Job, checkout: &ScannedTree, merge_base: &Sha, changes: &Changes) -> Result<BaseFacts, Stop> {
@@ -225,7 +269,7 @@ fn graph_at(job: &Job, commit: &Sha, config: &RepoConfig) -> Result<Graph, Stop>
         config: Some(config.clone()),
         ..ScanOptions::new(&job.facts.repo, commit.as_str())
     };
-    Ok(scan(&files, &options)?.graph)
+    Ok(progress::scan(&job.console, "reading the base", &files, &options)?.graph)
 }
 
 fn gone_directories(base: &Graph, change: &Change) -> BTreeSet<String> {

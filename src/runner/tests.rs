@@ -2,6 +2,7 @@
 
 mod applying;
 mod bundles;
+mod change_detection;
 mod planning;
 mod reading;
 mod real_terraform;

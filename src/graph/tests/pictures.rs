@@ -2,7 +2,7 @@
 
 use super::{changing, small};
 use crate::config::model::RepoConfig;
-use crate::graph::mermaid::waves_mermaid;
+use crate::graph::mermaid::{waves_mermaid, whole};
 use crate::graph::{dot::dot, ordering, resolve, text::text};
 
 #[test]
@@ -57,4 +57,29 @@ fn a_chart_that_nobody_could_read_is_not_drawn() {
     let paths: Vec<&str> = many.iter().map(String::as_str).collect();
     let resolution = resolve(&graph, &RepoConfig::default(), &changing(&paths));
     assert_eq!((resolution.affected.len(), waves_mermaid(&resolution, &ordering(&graph))), (41, None));
+}
+
+#[test]
+fn the_whole_graph_as_mermaid_shows_every_kind_of_node_and_edge() {
+    let mut graph = small::graph("a <- b, a <= c, m/x < b, m/x < m/y, away <- c, gone <- c");
+    graph.stacks.iter_mut().filter(|stack| stack.key == "away").for_each(|stack| stack.external = true);
+    graph.stacks.retain(|stack| stack.key != "gone");
+    insta::assert_snapshot!(whole(&graph), @r#"
+    flowchart LR
+      s0["a"]
+      s1["away"]:::external
+      s2["b"]
+      s3["c"]
+      m0(["m/x"])
+      m1(["m/y"])
+      x6["gone"]:::missing
+      m0 --- m1
+      s0 --> s2
+      m0 --- s2
+      s1 --> s3
+      x6 --> s3
+      s0 -.-> s3
+      classDef external stroke-dasharray:6 4
+      classDef missing stroke-dasharray:2 2
+    "#);
 }

@@ -61,7 +61,7 @@ async fn an_explanation_leads_from_the_changed_file_to_the_stack() {
     let found = affected(&world.local_job(), Some("main")).unwrap();
     let explanation = explain(&found, "stacks/prod/eks").unwrap();
     let chain: Vec<String> =
-        explanation.chain.iter().map(|step| format!("{} {} {}", step.from, step.by, step.to)).collect();
+        explanation.because[0].chain.iter().map(|step| format!("{} {} {}", step.from, step.by, step.to)).collect();
     assert_eq!(
         chain,
         [

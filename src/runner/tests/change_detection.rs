@@ -1,0 +1,273 @@
+//! What went wrong for others when they asked which stacks a change reaches, over real repositories.
+//!
+//! Each `bl_NNN` is an entry of the field reports, and asserts what is right there.
+
+use super::world::World;
+use crate::graph::resolution::AffectedStack;
+use crate::runner::affected::{Affected, affected};
+use crate::runner::explain::explain;
+
+fn stack(key: &str) -> String {
+    format!("terraform {{\n  backend \"s3\" {{\n    bucket = \"b\"\n    key = \"{key}\"\n  }}\n}}\n")
+}
+
+fn calling(key: &str, source: &str) -> String {
+    format!("{}module \"m\" {{\n  source = \"{source}\"\n}}\n", stack(key))
+}
+
+/// `main` with these files instead of the one stack of every world, and a branch that begins there.
+async fn branch_of(files: &[(&str, &str)]) -> World {
+    let mut world = World::new().await;
+    std::fs::remove_dir_all(world.root.join("stacks")).unwrap();
+    for (path, text) in files {
+        world.write(path, text);
+    }
+    // Something to commit, even where the files are those of every world.
+    world.write("docs/about.md", "a repository\n");
+    world.commit();
+    world.git(&["checkout", "-q", "-b", "change"]);
+    world
+}
+
+/// Commits what was written and asks what it reaches.
+fn reached(world: &mut World) -> Affected {
+    world.commit();
+    asked(world, "main")
+}
+
+fn asked(world: &mut World, base: &str) -> Affected {
+    let policy = world.git(&["rev-parse", "refs/heads/main"]);
+    world.set("STACKORDER_POLICY_SHA", &policy);
+    affected(&world.local_job(), Some(base)).unwrap()
+}
+
+/// `key (reasons)`, one per stack, in order of waves.
+fn rows(found: &Affected) -> Vec<String> {
+    let reasons =
+        |stack: &AffectedStack| stack.reasons.iter().map(|reason| reason.as_str()).collect::<Vec<_>>().join(", ");
+    found.resolution.affected.iter().map(|stack| format!("{} ({})", stack.key, reasons(stack))).collect()
+}
+
+fn warnings(found: &Affected) -> Vec<String> {
+    let all = &found.resolution.warnings;
+    all.iter().filter(|warning| warning.code != "environment_default").map(ToString::to_string).collect()
+}
+
+#[tokio::test]
+async fn bl_042_a_module_behind_a_double_slash_changes_its_stacks() {
+    let mut world = branch_of(&[
+        ("stacks/a/main.tf", &calling("a", "../../tf//modules/registry")),
+        ("stacks/b/main.tf", &stack("b")),
+        ("tf/modules/registry/main.tf", ""),
+    ])
+    .await;
+    world.write("tf/modules/registry/main.tf", "# changed\n");
+    assert_eq!(rows(&reached(&mut world)), ["stacks/a (module)"]);
+}
+
+#[tokio::test]
+async fn bl_043_a_broken_file_in_a_hidden_directory_stops_nothing() {
+    let mut world = branch_of(&[("stacks/a/main.tf", &stack("a"))]).await;
+    world.write(".submodules/x/tmpl/terragrunt.hcl", "locals {\n  broken = \"${\n");
+    world.write(".submodules/x/main.tf", "terraform {\n  backend \"s3\" {\n");
+    world.write("stacks/a/main.tf", &format!("{}# changed\n", stack("a")));
+    let found = reached(&mut world);
+    assert_eq!(rows(&found), ["stacks/a (changed)"]);
+    assert_eq!(found.graph.stacks.len(), 1);
+}
+
+#[tokio::test]
+async fn bl_043_a_submodule_is_not_walked_into() {
+    let mut world = branch_of(&[("stacks/a/main.tf", &stack("a"))]).await;
+    let head = world.git(&["rev-parse", "HEAD"]);
+    world.git(&["update-index", "--add", "--cacheinfo", &format!("160000,{head},stacks/sub")]);
+    world.write("stacks/sub/main.tf", "terraform {\n  backend \"s3\" {\n");
+    world.git(&["commit", "-q", "-m", "a submodule"]);
+    let found = asked(&mut world, "main");
+    assert_eq!((rows(&found), found.graph.stacks.len()), (Vec::new(), 1));
+    assert!(warnings(&found).iter().any(|warning| warning.contains("stacks/sub")), "{:?}", warnings(&found));
+}
+
+#[tokio::test]
+async fn bl_044_commits_made_on_main_after_the_branch_do_not_count() {
+    let mut world = branch_of(&[("stacks/a/main.tf", &stack("a")), ("stacks/z/main.tf", &stack("z"))]).await;
+    world.git(&["checkout", "-q", "main"]);
+    world.write("stacks/z/main.tf", &format!("{}# C\n", stack("z")));
+    world.commit();
+    world.git(&["checkout", "-q", "change"]);
+    world.write("stacks/a/main.tf", &format!("{}# D\n", stack("a")));
+    assert_eq!(rows(&reached(&mut world)), ["stacks/a (changed)"]);
+}
+
+#[tokio::test]
+async fn bl_046_a_deleted_stack_is_told_with_its_state_and_is_no_plain_success() {
+    let mut world = branch_of(&[("stacks/a/main.tf", &stack("a")), ("stacks/old/main.tf", &stack("old"))]).await;
+    std::fs::remove_dir_all(world.root.join("stacks/old")).unwrap();
+    let found = reached(&mut world);
+    assert!(found.is_any() && found.resolution.affected.is_empty());
+    assert_eq!(found.resolution.removed[0].state, "s3://b/old");
+    assert!(warnings(&found).iter().any(|text| text.contains("\"stacks/old\" is removed, its resources remain")));
+    let explanation = explain(&found, "stacks/old").unwrap();
+    assert_eq!((explanation.affected, explanation.removed.as_ref()), (false, found.resolution.removed.first()));
+}
+
+#[tokio::test]
+async fn bl_047_a_stack_moved_into_its_own_directory_is_planned_there_only() {
+    let text = format!("{}{}", stack("p"), "# a line that git recognises\n".repeat(20));
+    let mut world = branch_of(&[("stacks/parent/main.tf", &text)]).await;
+    std::fs::create_dir(world.root.join("stacks/parent/sub")).unwrap();
+    world.git(&["mv", "stacks/parent/main.tf", "stacks/parent/sub/main.tf"]);
+    let found = reached(&mut world);
+    assert_eq!(rows(&found), ["stacks/parent/sub (changed)"]);
+    let removed = &found.resolution.removed;
+    assert_eq!((removed[0].key.as_str(), removed[0].renamed_to.as_str()), ("stacks/parent", "stacks/parent/sub"));
+}
+
+#[tokio::test]
+async fn bl_049_any_file_of_a_used_module_counts_whatever_its_name() {
+    let mut world = branch_of(&[
+        ("stacks/a/main.tf", &calling("a", "../../modules/p")),
+        ("modules/p/main.tf", "locals {\n  policy = file(\"${path.module}/policies/x.json\")\n}\n"),
+        ("modules/p/policies/x.json", "{}"),
+    ])
+    .await;
+    world.write("modules/p/policies/x.json", "{\"a\": 1}");
+    let found = reached(&mut world);
+    assert_eq!(rows(&found), ["stacks/a (module)"]);
+    let chain = &explain(&found, "stacks/a").unwrap().because[0].chain;
+    let steps: Vec<String> = chain.iter().map(|step| format!("{} {} {}", step.from, step.by, step.to)).collect();
+    assert_eq!(
+        steps,
+        ["modules/p/policies/x.json changed acme/infra//modules/p", "acme/infra//modules/p uses_module stacks/a",]
+    );
+}
+
+#[tokio::test]
+async fn bl_051_a_change_never_reaches_what_it_depends_on_nor_its_siblings() {
+    let core = stack("core");
+    let texts = ["a", "b", "c"].map(stack);
+    let mut files = vec![("stacks/core/main.tf", core.as_str())];
+    for (path, text) in ["stacks/a/main.tf", "stacks/b/main.tf", "stacks/c/main.tf"].into_iter().zip(&texts) {
+        files.push((path, text));
+    }
+    for path in ["stacks/a/.stackorder.yaml", "stacks/b/.stackorder.yaml", "stacks/c/.stackorder.yaml"] {
+        files.push((path, "depends_on: [stacks/core]\n"));
+    }
+    let mut world = branch_of(&files).await;
+    world.write("stacks/a/main.tf", &format!("{}# changed\n", stack("a")));
+    let found = reached(&mut world);
+    assert_eq!(rows(&found), ["stacks/a (changed)"]);
+    let why = explain(&found, "stacks/core").unwrap().why_not.join("\n");
+    assert!(
+        why.contains("stacks/a is affected and depends on it, but a change reaches only what comes after"),
+        "{why}"
+    );
+    let why = explain(&found, "stacks/b").unwrap().why_not.join("\n");
+    assert!(why.contains("it depends on stacks/core, which is not affected"), "{why}");
+}
+
+#[tokio::test]
+async fn bl_052_dependents_follow_unless_they_are_switched_off_and_both_are_explained() {
+    let files = |config: &'static str| {
+        [
+            ("stackorder.yaml", config.to_owned()),
+            ("stacks/a/main.tf", stack("a")),
+            ("stacks/b/main.tf", stack("b")),
+            ("stacks/b/.stackorder.yaml", "depends_on: [stacks/a]\n".to_owned()),
+        ]
+    };
+    let on = files("version: 1\n");
+    let mut world = branch_of(&on.each_ref().map(|(path, text)| (*path, text.as_str()))).await;
+    world.write("stacks/a/main.tf", &format!("{}# changed\n", stack("a")));
+    let found = reached(&mut world);
+    assert_eq!(rows(&found), ["stacks/a (changed)", "stacks/b (dependent)"]);
+    assert_eq!(found.resolution.affected[1].via, ["stacks/a"]);
+    let explanation = explain(&found, "stacks/b").unwrap();
+    assert_eq!((explanation.wave, explanation.after.as_slice()), (Some(1), &["stacks/a".to_owned()][..]));
+    assert_eq!(explanation.order.len(), 1);
+
+    let off = files("version: 1\npropagate:\n  dependents: false\n");
+    let mut world = branch_of(&off.each_ref().map(|(path, text)| (*path, text.as_str()))).await;
+    world.write("stacks/a/main.tf", &format!("{}# changed\n", stack("a")));
+    let found = reached(&mut world);
+    assert_eq!(rows(&found), ["stacks/a (changed)"]);
+    let why = explain(&found, "stacks/b").unwrap().why_not.join("\n");
+    assert!(why.contains("it depends on stacks/a, but propagate.dependents is off"), "{why}");
+}
+
+#[tokio::test]
+async fn bl_054_a_change_of_thousands_of_files_loses_none() {
+    let mut world = branch_of(&[("stacks/zz/main.tf", &stack("zz"))]).await;
+    std::fs::create_dir_all(world.root.join("docs")).unwrap();
+    for number in 0..3_500 {
+        std::fs::write(world.root.join(format!("docs/{number:04}.md")), number.to_string()).unwrap();
+    }
+    world.write("stacks/zz/main.tf", &format!("{}# changed\n", stack("zz")));
+    let found = reached(&mut world);
+    assert_eq!((rows(&found), found.change.paths.len()), (vec!["stacks/zz (changed)".to_owned()], 3_501));
+}
+
+#[tokio::test]
+async fn bl_056_a_lock_file_alone_plans_its_stack_and_in_a_module_nothing() {
+    let mut world = branch_of(&[
+        ("stacks/a/main.tf", &stack("a")),
+        ("stacks/b/main.tf", &calling("b", "../../modules/m")),
+        ("modules/m/main.tf", ""),
+    ])
+    .await;
+    world.write("stacks/a/.terraform.lock.hcl", "# changed\n");
+    world.write("modules/m/.terraform.lock.hcl", "# changed\n");
+    assert_eq!(rows(&reached(&mut world)), ["stacks/a (changed)"]);
+}
+
+#[tokio::test]
+async fn bl_059_branches_named_like_a_directory_or_oddly_are_still_branches() {
+    for name in ["stacks/a", "feat/#12-ü", "feature/main", "-dashed-is-refused"] {
+        let mut world = branch_of(&[("stacks/a/main.tf", &stack("a"))]).await;
+        if name.starts_with('-') {
+            let refused = affected(&world.local_job(), Some(name)).unwrap_err().to_string();
+            assert!(refused.contains("not a git revision"), "{refused}");
+            continue;
+        }
+        world.git(&["branch", name]);
+        world.write("stacks/a/main.tf", &format!("{}# changed\n", stack("a")));
+        world.commit();
+        assert_eq!(rows(&asked(&mut world, name)), ["stacks/a (changed)"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn bl_059_a_tag_with_the_name_of_the_default_branch_is_not_taken_for_it() {
+    let mut world = branch_of(&[("stacks/a/main.tf", &stack("a")), ("stacks/b/main.tf", &stack("b"))]).await;
+    world.write("stacks/a/main.tf", &format!("{}# main\n", stack("a")));
+    world.commit();
+    world.git(&["tag", "main"]);
+    world.git(&["branch", "-f", "main", "change"]);
+    world.git(&["update-ref", "refs/tags/main", "change~1"]);
+    world.write("stacks/b/main.tf", &format!("{}# changed\n", stack("b")));
+    world.commit();
+    assert_eq!(rows(&asked(&mut world, "main")), ["stacks/b (changed)"]);
+}
+
+#[tokio::test]
+async fn bl_060_an_empty_answer_says_what_made_it_empty() {
+    let config = "version: 1\nstacks:\n  ignore: [\"**/*.md\"]\n";
+    let mut world = branch_of(&[("stackorder.yaml", config), ("stacks/a/main.tf", &stack("a"))]).await;
+    world.write("stacks/a/README.md", "changed\n");
+    let found = reached(&mut world);
+    assert_eq!(warnings(&found), ["none of the 1 changed paths counts: stacks.ignore matches them"]);
+    let why = explain(&found, "stacks/a").unwrap().why_not.join("\n");
+    assert!(why.contains("stacks/a/README.md changed and does not count: stacks.ignore matches it"), "{why}");
+
+    let mut world = branch_of(&[("stacks/a/main.tf", &stack("a"))]).await;
+    world.write("scripts/x.sh", "changed\n");
+    assert_eq!(
+        warnings(&reached(&mut world)),
+        ["scripts/x.sh: changed path \"scripts/x.sh\" is in no stack or module"]
+    );
+
+    let mut world = branch_of(&[("stacks/a/main.tf", &stack("a"))]).await;
+    world.write("stacks/a/main.tf", "# not committed\n");
+    assert_eq!(rows(&asked(&mut world, "main")), Vec::<String>::new());
+    assert!(world.printed().contains("and HEAD; what is not committed is not looked at"), "{}", world.printed());
+}
