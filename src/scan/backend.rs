@@ -4,16 +4,39 @@
 use super::directory::At;
 use super::terraform_file::BackendBlock;
 use super::value::{Expression, Value, parse_bool};
+use crate::config::model::Tool;
 use crate::graph::model::{Backend, Warning};
 
-/// The backend as the block has it, and what could not be known.
-pub fn from_block(block: &At<BackendBlock>) -> (Backend, Vec<Warning>) {
+/// The backend as the block has it for one instance, and what could not be known. `evaluate` gives the value of what
+/// is not a literal, or why there is none.
+pub fn from_block(
+    block: &At<BackendBlock>,
+    tool: Tool,
+    evaluate: &dyn Fn(&Expression) -> Result<Value, String>,
+) -> (Backend, Vec<Warning>) {
     let mut backend = Backend { kind: block.it.kind.clone(), ..Backend::default() };
     let mut warnings = Vec::new();
-    for (name, expression) in &block.it.attributes {
-        if let Err(reason) = set(&mut backend, name, expression) {
-            let message = format!("backend attribute {name:?} {reason}; it is left empty");
-            warnings.push(Warning::new("backend_not_literal", message).at(&block.file, expression.line));
+    for (name, expression) in block.it.attributes.iter().filter(|(name, _)| is_known(name)) {
+        let mut warn = |code: &str, what: String| {
+            let message = format!("backend attribute {name:?} {what}");
+            warnings.push(Warning::new(code, message).at(&block.file, expression.line));
+        };
+        let literal = expression.literal();
+        let is_evaluated = literal.is_none();
+        match literal.map_or_else(|| evaluate(expression), Ok) {
+            Err(why) => {
+                warn("backend_not_literal", format!("is not known before the tool runs: {why}; it is left empty"))
+            }
+            Ok(value) => match set(&mut backend, name, value) {
+                Err(why) => warn("backend_not_literal", format!("{why}; it is left empty")),
+                Ok(()) if is_evaluated && tool == Tool::Terraform => {
+                    warn(
+                        "backend_refused",
+                        "is not a literal: Terraform refuses this, only OpenTofu takes it".to_owned(),
+                    );
+                }
+                Ok(()) => {}
+            },
         }
     }
     (backend, warnings)
@@ -22,8 +45,9 @@ pub fn from_block(block: &At<BackendBlock>) -> (Backend, Vec<Warning>) {
 /// Lays the attributes of a backend file over a backend. Attributes that the graph does not know are ignored.
 pub fn overlay_file(backend: &mut Backend, file: &str, attributes: &[(String, Expression)]) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    for (name, expression) in attributes {
-        if let Err(reason) = set(backend, name, expression) {
+    for (name, expression) in attributes.iter().filter(|(name, _)| is_known(name)) {
+        let literal = expression.literal().ok_or("is not a literal");
+        if let Err(reason) = literal.and_then(|value| set(backend, name, value)) {
             let message = format!("backend attribute {name:?} {reason}; it is skipped");
             warnings.push(Warning::new("backend_not_literal", message).at(file, expression.line));
         }
@@ -56,26 +80,20 @@ fn text_attribute<'b>(backend: &'b mut Backend, name: &str) -> Option<&'b mut St
     }
 }
 
-fn set(backend: &mut Backend, name: &str, expression: &Expression) -> Result<(), &'static str> {
+fn is_known(name: &str) -> bool {
+    name == "use_lockfile" || text_attribute(&mut Backend::default(), name).is_some()
+}
+
+fn set(backend: &mut Backend, name: &str, value: Value) -> Result<(), &'static str> {
+    if value == Value::Null {
+        return Ok(());
+    }
     if name == "use_lockfile" {
-        return match expression.value() {
-            Value::Null => Ok(()),
-            Value::Unknown => Err("is not a literal"),
-            value => {
-                backend.use_lockfile = Some(value.into_bool().ok_or("is neither true nor false")?);
-                Ok(())
-            }
-        };
+        backend.use_lockfile = Some(value.into_bool().ok_or("is neither true nor false")?);
+    } else if let Some(attribute) = text_attribute(backend, name) {
+        *attribute = value.into_text().ok_or("is not text")?;
     }
-    let Some(attribute) = text_attribute(backend, name) else { return Ok(()) };
-    match expression.value() {
-        Value::Null => Ok(()),
-        Value::Unknown => Err("is not a literal"),
-        value => {
-            *attribute = value.into_text().ok_or("is not text")?;
-            Ok(())
-        }
-    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -86,8 +104,9 @@ mod tests {
 
     fn backend(text: &str) -> (Backend, Vec<String>) {
         let file = read("a/main.tf", text.as_bytes());
-        let directory = merge([("a/main.tf", &file)].into_iter());
-        let (backend, warnings) = from_block(&directory.backend.expect("a backend"));
+        let directory = merge(Tool::Terraform, [("a/main.tf", &file)].into_iter());
+        let evaluate = |_: &Expression| Err("nothing is known".to_owned());
+        let (backend, warnings) = from_block(&directory.backend.expect("a backend"), Tool::Terraform, &evaluate);
         (backend, directory.warnings.iter().chain(&warnings).map(ToString::to_string).collect())
     }
 
@@ -105,12 +124,17 @@ mod tests {
     #[test]
     fn what_is_not_a_literal_is_left_empty_with_its_place() {
         for value in
-            [r#""a-${"b"}""#, "var.key", "lower(\"A\")", "local.key", r#""${terraform.workspace}/x""#, "(\"x\")"]
+            [r#""a-${"b"}""#, "var.key", "lower(\"A\")", "local.key", r#""${terraform.workspace}/x""#, "[\"x\"]"]
         {
             let (backend, warnings) =
                 backend(&format!("terraform {{\n  backend \"s3\" {{\n    key = {value}\n  }}\n}}\n"));
             assert_eq!(backend.key, "", "{value}");
-            assert_eq!(warnings, ["a/main.tf:3: backend attribute \"key\" is not a literal; it is left empty"]);
+            assert_eq!(
+                warnings,
+                [
+                    "a/main.tf:3: backend attribute \"key\" is not known before the tool runs: nothing is known; it is left empty"
+                ]
+            );
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::files::file_name;
 use super::terraform_file::{BackendBlock, ModuleCall, RemoteState, TerraformFile};
+use crate::config::model::Tool;
 use crate::graph::model::Warning;
 
 /// Something with the file it stands in.
@@ -11,9 +12,10 @@ pub struct At<T> {
     pub it: T,
 }
 
-/// What a directory says as a whole, overrides applied.
+/// What a directory says as a whole to one tool, overrides applied.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Directory {
+    pub tool: Tool,
     pub backend: Option<At<BackendBlock>>,
     pub modules: Vec<At<ModuleCall>>,
     pub remote_states: Vec<At<RemoteState>>,
@@ -22,14 +24,40 @@ pub struct Directory {
     pub archive_files: Vec<(String, u32)>,
     /// Whether any file is not an override; the tool sees no configuration without one.
     pub has_base_file: bool,
+    /// Whether there are override files.
+    pub has_override: bool,
     /// Mistakes in the files, and a second backend.
     pub warnings: Vec<Warning>,
 }
 
-/// A name that the tool reads as configuration.
+/// Endings of configuration; the last two are read by OpenTofu alone.
+const ENDINGS: [&str; 4] = [".tf", ".tf.json", ".tofu", ".tofu.json"];
+
+/// A name that either tool reads as configuration.
 pub fn is_terraform_file(path: &str) -> bool {
     let name = file_name(path);
-    (name.ends_with(".tf") || name.ends_with(".tf.json")) && !name.starts_with('.') && !name.ends_with('~')
+    ENDINGS.iter().any(|ending| name.ends_with(ending)) && !name.starts_with('.')
+}
+
+/// A name that only OpenTofu reads.
+pub fn is_tofu_file(path: &str) -> bool {
+    path.ends_with(".tofu") || path.ends_with(".tofu.json")
+}
+
+/// The files of a directory that the tool reads: OpenTofu takes `x.tofu` instead of an `x.tf` beside it.
+pub fn read_by(tool: Tool, paths: &[String]) -> impl Iterator<Item = &String> {
+    let hidden = move |path: &str| {
+        let (stem, ending) = match path.strip_suffix(".tf") {
+            Some(stem) => (stem, ".tofu"),
+            None => (path.strip_suffix(".tf.json")?, ".tofu.json"),
+        };
+        Some(paths.binary_search(&format!("{stem}{ending}")).is_ok())
+    };
+    let has_tofu = paths.iter().any(|path| is_tofu_file(path));
+    paths.iter().filter(move |path| match tool {
+        Tool::Terraform => !is_tofu_file(path),
+        Tool::Tofu => !has_tofu || hidden(path) != Some(true),
+    })
 }
 
 /// A name of variable or backend values.
@@ -37,16 +65,18 @@ pub fn is_input_file(path: &str) -> bool {
     [".tfvars", ".tfvars.json", ".tfbackend"].iter().any(|ending| path.ends_with(ending))
 }
 
-fn is_override(path: &str) -> bool {
+/// A name whose content is laid over that of the other files.
+pub(super) fn is_override(path: &str) -> bool {
     let name = file_name(path);
-    let stem = name.strip_suffix(".tf.json").or_else(|| name.strip_suffix(".tf")).unwrap_or(name);
+    let stem = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
     stem == "override" || stem.ends_with("_override")
 }
 
-/// Merges the files of one directory, given in name order.
-pub fn merge<'a>(files: impl Iterator<Item = (&'a str, &'a TerraformFile)>) -> Directory {
+/// Merges the files that a tool reads of one directory, given in name order.
+pub fn merge<'a>(tool: Tool, files: impl Iterator<Item = (&'a str, &'a TerraformFile)>) -> Directory {
     let (overrides, base): (Vec<_>, Vec<_>) = files.partition(|(path, _)| is_override(path));
-    let mut directory = Directory { has_base_file: !base.is_empty(), ..Directory::default() };
+    let (has_base_file, has_override) = (!base.is_empty(), !overrides.is_empty());
+    let mut directory = Directory { tool, has_base_file, has_override, ..Directory::default() };
     for (path, file) in &base {
         directory.add_common(path, file);
         directory.add_backends(path, file);
@@ -111,6 +141,7 @@ impl Directory {
                     (&mut base.it.backend, &block.backend),
                     (&mut base.it.workspace, &block.workspace),
                     (&mut base.it.config, &block.config),
+                    (&mut base.it.for_each, &block.for_each),
                 ] {
                     if theirs.is_some() {
                         mine.clone_from(theirs);

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::directory::Directory;
-use super::remote_state;
+use super::reader::Reader;
+use super::remote_state::{self, StateObject};
 use super::stacks::{Built, state_object};
 use crate::config::references::{KnownStacks, Reference, Resolved};
 use crate::graph::model::{Edge, EdgeType, NodeRef, Stack, Warning};
@@ -17,7 +18,13 @@ pub(super) struct Edges {
 }
 
 /// All edges between stacks.
-pub(super) fn find(stacks: &[Built], directories: &BTreeMap<String, Directory>, repo: &str) -> Edges {
+pub(super) fn find(
+    reader: &Reader<'_>,
+    stacks: &[Built],
+    directories: &BTreeMap<String, Directory>,
+    module_reads: &BTreeMap<String, BTreeSet<StateObject>>,
+    repo: &str,
+) -> Edges {
     let known: KnownStacks = stacks.iter().map(|built| built.stack.key.as_str()).collect();
     let mut writers: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
     for built in stacks {
@@ -27,22 +34,17 @@ pub(super) fn find(stacks: &[Built], directories: &BTreeMap<String, Directory>, 
     }
     let mut found = Edges::default();
     let mut external = BTreeMap::new();
-    let mut reads: BTreeMap<&str, Vec<remote_state::StateObject>> = BTreeMap::new();
-    for (path, directory) in directories {
-        let mut objects = Vec::new();
-        for block in &directory.remote_states {
-            match remote_state::read(block) {
-                Ok(object) => objects.extend(object),
-                Err(warning) => found.warnings.push(warning),
-            }
-        }
-        reads.insert(path, objects);
-    }
     for built in stacks {
         let targets = explicit(built, &known, repo, &mut external, &mut found);
         let ignored = ignored(built, &known, repo);
-        let objects = reads.get(built.stack.path.as_str()).into_iter().flatten();
-        inferred(&built.stack.key, objects, &writers, &targets, &ignored, &mut found);
+        let mut objects = module_reads.get(&built.stack.key).cloned().unwrap_or_default();
+        let blocks = directories.get(&built.stack.path).into_iter().flat_map(|directory| &directory.remote_states);
+        for block in blocks {
+            let (own, warnings) = remote_state::read(block, &|| built.scope(reader));
+            objects.extend(own);
+            found.warnings.extend(warnings);
+        }
+        inferred(&built.stack.key, &objects, &writers, &targets, &ignored, &mut found);
     }
     found.external = external.into_values().collect();
     found
@@ -104,15 +106,14 @@ fn ignored(built: &Built, known: &KnownStacks, repo: &str) -> BTreeSet<String> {
     built.ignore_inferred.iter().filter_map(parse).collect()
 }
 
-fn inferred<'o>(
+fn inferred(
     own: &str,
-    objects: impl Iterator<Item = &'o remote_state::StateObject>,
+    objects: &BTreeSet<StateObject>,
     writers: &BTreeMap<(String, String), Vec<&str>>,
     explicit: &BTreeSet<String>,
     ignored: &BTreeSet<String>,
     found: &mut Edges,
 ) {
-    let objects: BTreeSet<&remote_state::StateObject> = objects.collect();
     for object in objects {
         for writer in writers.get(object).into_iter().flatten().filter(|writer| **writer != own) {
             if explicit.contains(*writer) {

@@ -2,23 +2,30 @@
 //!
 //! - `files`: the checkout as names and contents.
 //! - `hcl`: cuts HCL text into attributes and blocks, whatever stands in it.
-//! - `value`: what an expression says before anything runs.
+//! - `value`, `evaluation`: what an expression says before anything runs.
+//! - `declarations`, `inputs`: variables and locals, and the values that an instance gives them.
 //! - `terraform_file`, `directory`: what one file says, and a directory as a whole.
 //! - `reader`: reads each file once; the tree hash.
 //! - `stacks`: which directories are stacks, and their instances.
 //! - `backend`: where the state of a stack lives.
-//! - `module_source`, `modules`: what a module call means, and where calls lead.
+//! - `module_source`, `module_calls`: what a module call means.
+//! - `modules`, `module_values`: where calls lead, for everybody and for each stack.
 //! - `remote_state`, `edges`: which stacks depend on which.
 //! - `watch_paths`: inputs outside the directory of a stack.
 //! - `configuration`: all problems of the configuration, and the settings of each stack with their origins.
 
 pub mod backend;
 pub mod configuration;
+mod declarations;
 pub mod directory;
 mod edges;
+pub mod evaluation;
 pub mod files;
 pub mod hcl;
+mod inputs;
+mod module_calls;
 pub mod module_source;
+mod module_values;
 mod modules;
 mod reader;
 pub mod remote_state;
@@ -26,8 +33,6 @@ mod stacks;
 pub mod terraform_file;
 pub mod value;
 mod watch_paths;
-
-use std::collections::BTreeMap;
 
 pub use files::{Entry, EntryKind, Files, MemoryFiles};
 
@@ -37,7 +42,7 @@ use crate::config::parse::parse_repo_config;
 use crate::config::problem::Problem;
 use crate::config::{ROOT_FILE, glob::GlobError};
 use crate::graph::model::{Graph, Warning};
-use modules::Home;
+use module_calls::Home;
 use reader::Reader;
 
 /// What a scan works on besides files.
@@ -96,14 +101,10 @@ fn graph_of(files: &dyn Files, options: &ScanOptions) -> Result<Scanned, Vec<Sca
     let stacks::Stacks { stacks, warnings: more } = stacks::build(&reader, &config, &directories)?;
     warnings.extend(more);
 
-    let mut keys_by_directory: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for stack in &stacks {
-        keys_by_directory.entry(stack.stack.path.clone()).or_default().push(stack.stack.key.clone());
-    }
     let home = Home { repo: &options.repo, host: &options.server_host };
-    let modules = modules::find(&mut reader, home, &globs.modules, &keys_by_directory);
+    let modules = modules::find(&mut reader, home, &globs.modules, &stacks, config.tool);
     warnings.extend(modules.warnings);
-    let edges = edges::find(&stacks, &directories, &options.repo);
+    let edges = edges::find(&reader, &stacks, &directories, &modules.reads, &options.repo);
     warnings.extend(edges.warnings);
     warnings.append(&mut reader.warnings);
 

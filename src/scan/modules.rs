@@ -1,14 +1,19 @@
 //! Module nodes and the calls that lead to them (spec 11 §6).
+//!
+//! Calls with a literal source are followed once for each directory. The others mean something else for each caller:
+//! [`super::module_values`] follows them with the values of each stack.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::directory::At;
-use super::files::join;
-use super::module_source::{self, Remote, Source};
+use super::module_calls::{self, Call, Home, Target};
+use super::module_values;
 use super::reader::Reader;
-use super::terraform_file::ModuleCall;
-use super::value::Value;
+use super::remote_state::StateObject;
+use super::stacks::Built;
+use super::terraform_file::{ModuleCall, RemoteState};
 use crate::config::glob::PathGlobs;
+use crate::config::model::Tool;
 use crate::graph::model::{Edge, EdgeType, Module, ModuleKind, NodeRef, Warning};
 
 /// Everything about modules that the graph holds.
@@ -16,14 +21,9 @@ use crate::graph::model::{Edge, EdgeType, Module, ModuleKind, NodeRef, Warning};
 pub(super) struct Modules {
     pub modules: Vec<Module>,
     pub edges: Vec<Edge>,
+    /// State objects that modules read, by the key of the stack that uses them.
+    pub reads: BTreeMap<String, BTreeSet<StateObject>>,
     pub warnings: Vec<Warning>,
-}
-
-/// The names that a module key is made of.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Home<'a> {
-    pub repo: &'a str,
-    pub host: &'a str,
 }
 
 /// Whether a directory is under the module paths: itself or any directory above it matches.
@@ -31,158 +31,157 @@ pub(super) fn is_under(paths: &PathGlobs, directory: &str) -> bool {
     std::iter::once(directory).chain(super::files::ancestors(directory)).any(|path| paths.matches(path))
 }
 
-/// Follows the calls of all stacks (`path` to its keys) and of all directories under the module paths.
+/// Follows the calls of all stacks and of all directories under the module paths; `tool` is read by those that no
+/// stack calls.
 pub(super) fn find(
     reader: &mut Reader<'_>,
     home: Home<'_>,
     paths: &PathGlobs,
-    stacks: &BTreeMap<String, Vec<String>>,
+    stacks: &[Built],
+    tool: Tool,
 ) -> Modules {
-    let mut walk = Walk { home, locals: BTreeSet::new(), calls: BTreeMap::new(), warnings: Vec::new() };
+    let mut walk = Walk::new(home);
     let below: Vec<String> =
         reader.terraform_directories().filter(|path| is_under(paths, path)).map(str::to_owned).collect();
-    let mut queue: Vec<String> = stacks.keys().cloned().collect();
+    let roots: BTreeSet<Place> = stacks.iter().map(Built::place).collect();
+    for root in &roots {
+        walk.follow(reader, root.clone());
+    }
     for directory in below {
         walk.locals.insert(directory.clone());
-        queue.push(directory);
+        walk.follow(reader, (directory, tool));
     }
-    while let Some(directory) = queue.pop() {
-        if walk.calls.contains_key(&directory) {
-            continue;
-        }
-        let calls = walk.read(reader, &directory);
-        for call in &calls {
-            if let Target::Local(target) = &call.target {
-                reader.enter(target);
-                walk.locals.insert(target.clone());
-                queue.push(target.clone());
-            }
-        }
-        walk.calls.insert(directory, calls);
-    }
-    walk.finish(stacks)
+    let reads = module_values::follow(reader, &mut walk, stacks);
+    let mut modules = walk.finish(stacks);
+    modules.reads = reads;
+    modules
 }
 
-struct Walk<'a> {
-    home: Home<'a>,
+/// A directory as a tool reads it.
+pub(super) type Place = (String, Tool);
+
+/// What the files of one place say about modules.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    /// Calls that mean the same for every caller.
+    pub calls: Vec<Call>,
+    /// Calls that need values.
+    pub unread: Vec<At<ModuleCall>>,
+    pub remote_states: Vec<At<RemoteState>>,
+}
+
+pub(super) struct Walk<'a> {
+    pub home: Home<'a>,
     /// Directories that are modules.
     locals: BTreeSet<String>,
-    calls: BTreeMap<String, Vec<Call>>,
-    warnings: Vec<Warning>,
+    pub nodes: BTreeMap<Place, Node>,
+    /// Calls that were found with values, by who makes them, where, and with which source.
+    evaluated: BTreeMap<(NodeRef, (String, u32), String), Call>,
+    pub warnings: Vec<Warning>,
 }
 
-struct Call {
-    target: Target,
-    source: String,
-    at: (String, u32),
-    name: String,
-}
-
-enum Target {
-    Local(String),
-    Remote(Remote),
-}
-
-impl Walk<'_> {
-    fn read(&mut self, reader: &Reader<'_>, directory: &str) -> Vec<Call> {
-        let calls = reader.directory(directory).modules;
-        calls.iter().filter_map(|call| self.target(reader, directory, call)).collect()
+impl<'a> Walk<'a> {
+    fn new(home: Home<'a>) -> Self {
+        Self { home, locals: BTreeSet::new(), nodes: BTreeMap::new(), evaluated: BTreeMap::new(), warnings: Vec::new() }
     }
 
-    fn target(&mut self, reader: &Reader<'_>, directory: &str, call: &At<ModuleCall>) -> Option<Call> {
-        let line = call.it.source.as_ref().map_or(call.it.line, |source| source.line);
-        let name = call.it.name.as_str();
-        let mut refuse = |code: &str, what: String| {
-            self.warnings.push(Warning::new(code, format!("module {name:?}: {what}")).at(&call.file, line));
-        };
-        let source = match call.it.source.as_ref().map(super::value::Expression::value) {
-            None | Some(Value::Null) => {
-                refuse("module_no_source", "it has no source".to_owned());
-                return None;
+    /// Reads a place and all that literal sources lead to.
+    fn follow(&mut self, reader: &mut Reader<'_>, place: Place) {
+        let mut queue = vec![place];
+        while let Some(place) = queue.pop() {
+            if self.nodes.contains_key(&place) {
+                continue;
             }
-            Some(Value::Text(source)) if source.trim().is_empty() => {
-                refuse("module_no_source", "its source is empty".to_owned());
-                return None;
-            }
-            Some(Value::Text(source)) => source.trim().to_owned(),
-            Some(Value::Unknown | Value::Other | Value::Bool(_)) => {
-                refuse("module_unresolved", "its source is not a literal, so the edge is unresolved".to_owned());
-                return None;
-            }
-        };
-        let version = call.it.version.as_ref().and_then(|version| version.value().into_text()).unwrap_or_default();
-        let target = match module_source::parse(&source, &version, self.home.host) {
-            Source::Unsupported => {
-                refuse("module_unsupported", format!("source {source:?} is not supported"));
-                return None;
-            }
-            Source::Remote(remote) => Target::Remote(remote),
-            Source::Local(path) => match local(reader, directory, &path) {
-                Ok(target) => Target::Local(target),
-                Err((code, why)) => {
-                    refuse(code, format!("source {source:?} {why}"));
-                    return None;
+            let node = self.read(reader, &place);
+            for call in &node.calls {
+                if let Target::Local(target) = &call.target {
+                    reader.enter(target);
+                    self.locals.insert(target.clone());
+                    queue.push((target.clone(), place.1));
                 }
-            },
-        };
-        Some(Call { target, source, at: (call.file.clone(), line), name: name.to_owned() })
+            }
+            self.nodes.insert(place, node);
+        }
     }
 
-    fn local_key(&self, directory: &str) -> String {
+    /// Records a call that was found with values, and follows it.
+    pub fn found(&mut self, reader: &mut Reader<'_>, caller: NodeRef, call: Call, tool: Tool) {
+        if let Target::Local(target) = &call.target {
+            reader.enter(target);
+            self.locals.insert(target.clone());
+            self.follow(reader, (target.clone(), tool));
+        }
+        self.evaluated.insert((caller, call.at.clone(), call.source.clone()), call);
+    }
+
+    fn read(&mut self, reader: &Reader<'_>, (directory, tool): &Place) -> Node {
+        let read = reader.directory(directory, *tool);
+        let mut node = Node { remote_states: read.remote_states, ..Node::default() };
+        for call in read.modules {
+            if !module_calls::is_literal(&call.it) {
+                node.unread.push(call);
+                continue;
+            }
+            let literal = |expression: &super::value::Expression| {
+                expression.literal().ok_or_else(|| "it is not a literal".to_owned())
+            };
+            match module_calls::resolve(reader, self.home, directory, &call, &literal) {
+                Ok(call) => node.calls.push(call),
+                Err(warning) => self.warnings.push(warning),
+            }
+        }
+        node
+    }
+
+    pub fn is_module(&self, directory: &str) -> bool {
+        self.locals.contains(directory)
+    }
+
+    pub fn local_key(&self, directory: &str) -> String {
         format!("{}//{directory}", self.home.repo)
     }
 
     /// Nodes and edges, once it is known which directories are modules.
-    fn finish(mut self, stacks: &BTreeMap<String, Vec<String>>) -> Modules {
-        let mut modules: BTreeMap<String, Module> = BTreeMap::new();
-        for directory in &self.locals {
-            let key = self.local_key(directory);
-            modules.insert(
-                key.clone(),
-                Module {
-                    key,
-                    kind: ModuleKind::Local,
-                    path: directory.clone(),
-                    source: String::new(),
-                    reference: String::new(),
-                },
-            );
+    fn finish(self, stacks: &[Built]) -> Modules {
+        let mut stacks_of: BTreeMap<Place, Vec<NodeRef>> = BTreeMap::new();
+        for built in stacks {
+            stacks_of.entry(built.place()).or_default().push(NodeRef::stack(&built.stack.key));
         }
+        let mut warnings = self.warnings.clone();
+        let mut modules: BTreeMap<String, Module> = self.locals.iter().map(|path| self.local_module(path)).collect();
         let mut edges: BTreeMap<(NodeRef, String), (String, String)> = BTreeMap::new();
-        for (directory, calls) in &self.calls {
-            let mut callers: Vec<NodeRef> = stacks.get(directory).into_iter().flatten().map(NodeRef::stack).collect();
-            if self.locals.contains(directory) {
-                callers.push(NodeRef::module(self.local_key(directory)));
+        let mut calls: Vec<(Vec<NodeRef>, &Call)> = Vec::new();
+        for (place, node) in &self.nodes {
+            let mut callers = stacks_of.get(place).cloned().unwrap_or_default();
+            if self.locals.contains(&place.0) {
+                callers.push(NodeRef::module(self.local_key(&place.0)));
             }
-            for call in calls {
-                let (key, reference) = match &call.target {
-                    Target::Local(path) => (self.local_key(path), String::new()),
-                    Target::Remote(remote) => (remote.key.clone(), remote.reference.clone()),
-                };
-                let module = modules.entry(key.clone()).or_insert_with(|| Module {
-                    key: key.clone(),
-                    kind: match &call.target {
-                        Target::Local(_) => ModuleKind::Local,
-                        Target::Remote(remote) => remote.kind,
-                    },
-                    path: String::new(),
-                    source: String::new(),
-                    reference: reference.clone(),
-                });
-                if module.kind == ModuleKind::Local && matches!(call.target, Target::Remote(_)) {
-                    let message = format!(
-                        "module {:?}: source {:?} is the local module {key:?} of this repository; it is kept as local",
-                        call.name, call.source
-                    );
-                    self.warnings.push(Warning::new("module_local_and_git", message).at(&call.at.0, call.at.1));
-                }
-                smallest(&mut module.source, &call.source);
-                for caller in &callers {
-                    let meta = edges
-                        .entry((caller.clone(), key.clone()))
-                        .or_insert_with(|| (String::new(), reference.clone()));
-                    smallest(&mut meta.0, &call.source);
-                }
+            calls.extend(node.calls.iter().map(|call| (callers.clone(), call)));
+        }
+        calls.extend(self.evaluated.iter().map(|((caller, ..), call)| (vec![caller.clone()], call)));
+        for (callers, call) in calls {
+            let (key, kind, reference) = match &call.target {
+                Target::Local(path) => (self.local_key(path), ModuleKind::Local, String::new()),
+                Target::Remote(remote) => (remote.key.clone(), remote.kind, remote.reference.clone()),
+            };
+            let module = modules.entry(key.clone()).or_insert_with(|| Module {
+                key: key.clone(),
+                kind,
+                path: String::new(),
+                source: String::new(),
+                reference: reference.clone(),
+            });
+            if module.kind == ModuleKind::Local && kind != ModuleKind::Local {
+                let message = format!(
+                    "module {:?}: source {:?} is the local module {key:?} of this repository; it is kept as local",
+                    call.name, call.source
+                );
+                warnings.push(Warning::new("module_local_and_git", message).at(&call.at.0, call.at.1));
+            }
+            smallest(&mut module.source, &call.source);
+            for caller in callers {
+                let meta = edges.entry((caller, key.clone())).or_insert_with(|| (String::new(), reference.clone()));
+                smallest(&mut meta.0, &call.source);
             }
         }
         for module in modules.values_mut().filter(|module| module.source.is_empty()) {
@@ -198,8 +197,21 @@ impl Walk<'_> {
         Modules {
             modules: modules.into_values().collect(),
             edges: edges.into_iter().map(edge).collect(),
-            warnings: self.warnings,
+            reads: BTreeMap::new(),
+            warnings,
         }
+    }
+
+    fn local_module(&self, directory: &str) -> (String, Module) {
+        let key = self.local_key(directory);
+        let module = Module {
+            key: key.clone(),
+            kind: ModuleKind::Local,
+            path: directory.to_owned(),
+            source: String::new(),
+            reference: String::new(),
+        };
+        (key, module)
     }
 }
 
@@ -207,21 +219,4 @@ fn smallest(kept: &mut String, other: &str) {
     if kept.is_empty() || other < kept.as_str() {
         other.clone_into(kept);
     }
-}
-
-/// The directory that a local source means, or the code and reason of the warning.
-fn local(reader: &Reader<'_>, directory: &str, source: &str) -> Result<String, (&'static str, String)> {
-    let Some(path) = join(directory, source) else {
-        return Err(("module_outside", "leads out of the repository".to_owned()));
-    };
-    if let Some(submodule) = reader.tree.submodule_of(&path) {
-        return Err(("module_in_submodule", format!("leads into the git submodule {submodule:?}, which is not read")));
-    }
-    let Some(real) = reader.tree.real_directory(&path) else {
-        return Err(("module_not_directory", "is not a directory of the repository".to_owned()));
-    };
-    if real == directory {
-        return Err(("module_itself", "is the calling directory itself".to_owned()));
-    }
-    Ok(real)
 }

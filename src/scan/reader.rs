@@ -2,12 +2,15 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use sha2::{Digest, Sha256};
 
-use super::directory::{Directory, is_input_file, is_terraform_file, merge};
+use super::declarations::{self, Declarations};
+use super::directory::{Directory, is_input_file, is_terraform_file, is_tofu_file, merge, read_by};
 use super::files::{Files, Tree, file_name, parent};
 use super::terraform_file::{self, TerraformFile};
+use crate::config::model::Tool;
 use crate::graph::model::Warning;
 use crate::ids::hex;
 
@@ -20,6 +23,7 @@ pub(super) struct Reader<'f> {
     by_directory: BTreeMap<String, Vec<String>>,
     /// Of every file that was read: hex SHA-256, empty for one that could not be.
     digests: RefCell<BTreeMap<String, String>>,
+    declarations: RefCell<BTreeMap<(String, Tool), Rc<Declarations>>>,
     pub warnings: Vec<Warning>,
 }
 
@@ -32,6 +36,7 @@ impl<'f> Reader<'f> {
             terraform: BTreeMap::new(),
             by_directory: BTreeMap::new(),
             digests: RefCell::default(),
+            declarations: RefCell::default(),
             warnings: Vec::new(),
         };
         let walked: Vec<String> = reader.tree.walk().map(|(path, _)| path.to_owned()).collect();
@@ -95,10 +100,32 @@ impl<'f> Reader<'f> {
         self.by_directory.keys().map(String::as_str)
     }
 
-    /// What the Terraform files of a directory say together.
-    pub fn directory(&self, directory: &str) -> Directory {
-        let paths = self.by_directory.get(directory).into_iter().flatten();
-        merge(paths.filter_map(|path| self.terraform.get(path).map(|file| (path.as_str(), file))))
+    /// What the files of a directory say together to a tool.
+    pub fn directory(&self, directory: &str, tool: Tool) -> Directory {
+        let paths = read_by(tool, self.paths(directory));
+        merge(tool, paths.filter_map(|path| self.terraform.get(path).map(|file| (path.as_str(), file))))
+    }
+
+    /// Whether a directory holds files that only OpenTofu reads.
+    pub fn has_tofu_file(&self, directory: &str) -> bool {
+        self.paths(directory).iter().any(|path| is_tofu_file(path))
+    }
+
+    fn paths(&self, directory: &str) -> &[String] {
+        self.by_directory.get(directory).map_or(&[], Vec::as_slice)
+    }
+
+    /// What a directory declares for its expressions.
+    pub fn declarations(&self, directory: &str, tool: Tool) -> Rc<Declarations> {
+        let key = (directory.to_owned(), tool);
+        if let Some(known) = self.declarations.borrow().get(&key) {
+            return known.clone();
+        }
+        let paths = read_by(tool, self.paths(directory));
+        let files = paths.filter_map(|path| Some((path.as_str(), self.files.read(path).ok()?)));
+        let read = Rc::new(declarations::read(files));
+        self.declarations.borrow_mut().insert(key, read.clone());
+        read
     }
 
     /// The tree hash of everything read so far (spec 11 §8).

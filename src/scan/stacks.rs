@@ -1,13 +1,19 @@
 //! Which directories are stacks, and the stacks they hold, one for each instance (spec 11 §3–§5).
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use super::directory::Directory;
+use super::evaluation::Scope;
 use super::files::join;
+use super::inputs::Inputs;
+use super::modules::Place;
 use super::reader::Reader;
+use super::value::Expression;
 use super::{Globs, ScanError, backend, modules, terraform_file, warning_in, watch_paths};
 use crate::config::effective::{Effective, Instance, effective, instances};
-use crate::config::model::{RepoConfig, StackConfig};
+use crate::config::model::{RepoConfig, StackConfig, Tool};
 use crate::config::parse::parse_stack_config;
 use crate::config::stack_file;
 use crate::graph::model::{Backend, Stack, Warning};
@@ -19,6 +25,20 @@ pub(super) struct Built {
     /// As rendered, not yet resolved.
     pub depends_on: Vec<String>,
     pub ignore_inferred: Vec<String>,
+    pub inputs: Inputs,
+    scope: OnceCell<Rc<Scope>>,
+}
+
+impl Built {
+    /// Where its files are, and the tool that reads them.
+    pub fn place(&self) -> Place {
+        (self.inputs.path.clone(), self.inputs.tool)
+    }
+
+    /// The values of its own directory; read when somebody asks.
+    pub fn scope(&self, reader: &Reader<'_>) -> Rc<Scope> {
+        self.scope.get_or_init(|| Rc::new(self.inputs.scope(reader))).clone()
+    }
 }
 
 #[derive(Default)]
@@ -53,8 +73,12 @@ pub(super) fn find(
     let candidates: BTreeSet<String> = discovered.map(str::to_owned).chain(included.iter().cloned()).collect();
     let mut stacks = BTreeMap::new();
     for path in candidates {
-        let directory = reader.directory(&path);
+        let directory = reader.directory(&path, tool_of(reader, config, &path));
         warnings.extend(directory.warnings.iter().cloned());
+        if directory.tool == Tool::Terraform && !directory.has_base_file && reader.has_tofu_file(&path) {
+            let message = format!("{path} holds only .tofu files, which its tool, terraform, does not read");
+            warnings.push(warning_in("only_tofu_files", &path, message));
+        }
         match judge(&path, &directory, included.contains(&path)) {
             Verdict::Stack(more) => {
                 warnings.extend(more);
@@ -64,6 +88,17 @@ pub(super) fn find(
         }
     }
     (stacks, warnings)
+}
+
+/// The tool of a directory, as far as it matters for which files are read. A stack file with mistakes is reported
+/// where it is used.
+fn tool_of(reader: &Reader<'_>, config: &RepoConfig, path: &str) -> Tool {
+    let file = stack_file(path);
+    if !reader.has_tofu_file(path) || reader.tree.kind(&file).is_none() {
+        return config.tool;
+    }
+    let own = reader.read(&file).ok().and_then(|bytes| parse_stack_config(&file, &bytes).ok());
+    own.and_then(|own| own.tool).unwrap_or(config.tool)
 }
 
 enum Verdict {
@@ -82,8 +117,11 @@ fn judge(path: &str, directory: &Directory, included: bool) -> Verdict {
     match (backend, included) {
         (Some("s3"), _) if directory.has_base_file => Verdict::Stack(None),
         (_, true) => {
-            let why =
-                if directory.has_base_file { "it has no s3 backend" } else { "it has only override files or none" };
+            let why = match (directory.has_base_file, directory.has_override) {
+                (true, _) => "it has no s3 backend",
+                (false, true) => "it has only override files",
+                (false, false) => "it has no file that its tool reads",
+            };
             let message = format!("{path} is included as a stack, but {why}");
             Verdict::Stack(Some(warning_in("include_without_backend", path, message)))
         }
@@ -138,15 +176,10 @@ impl Builder<'_, '_> {
         // A matched file that no instance uses was still looked at.
         set.warnings.iter().for_each(|warning| self.reader.note(&warning.file));
         self.found.warnings.extend(set.warnings);
-        let from_block = directory.backend.as_ref().filter(|block| block.it.kind == "s3").map(backend::from_block);
-        let base = from_block.map(|(base, warnings)| {
-            self.found.warnings.extend(warnings);
-            base
-        });
         self.reader.note(&format!("{path}/.terraform.lock.hcl"));
         for instance in &set.instances {
             match effective(self.config, own.as_ref(), path, instance) {
-                Ok(settings) => self.stack(path, directory, own.as_ref(), instance, settings, base.clone()),
+                Ok(settings) => self.stack(path, directory, own.as_ref(), instance, settings),
                 Err(found) => self.errors.extend(problems(found)),
             }
         }
@@ -171,9 +204,17 @@ impl Builder<'_, '_> {
         own: Option<&StackConfig>,
         instance: &Instance,
         settings: Effective,
-        mut backend: Option<Backend>,
     ) {
         let key = if instance.name.is_empty() { path.to_owned() } else { format!("{path}:{}", instance.name) };
+        let values = Inputs {
+            path: path.to_owned(),
+            tool: settings.tool,
+            workspace: settings.workspace.clone(),
+            var_files: settings.var_files.iter().map(|entry| join(path, entry)).collect(),
+            env: settings.env,
+        };
+        let scope = OnceCell::new();
+        let mut backend = self.backend(directory, &values, &scope);
         let mut inputs = BTreeSet::new();
         for entry in &settings.backend_config {
             match entry.split_once('=') {
@@ -212,7 +253,18 @@ impl Builder<'_, '_> {
             key,
         };
         let (depends_on, ignore_inferred) = (settings.depends_on, settings.ignore_inferred);
-        self.found.stacks.push(Built { stack, depends_on, ignore_inferred });
+        self.found.stacks.push(Built { stack, depends_on, ignore_inferred, inputs: values, scope });
+    }
+
+    /// The backend as the files have it for one instance.
+    fn backend(&mut self, directory: &Directory, values: &Inputs, scope: &OnceCell<Rc<Scope>>) -> Option<Backend> {
+        let block = directory.backend.as_ref().filter(|block| block.it.kind == "s3")?;
+        let evaluate = |expression: &Expression| {
+            scope.get_or_init(|| Rc::new(values.scope(self.reader))).evaluate(expression, None)
+        };
+        let (backend, warnings) = backend::from_block(block, values.tool, &evaluate);
+        self.found.warnings.extend(warnings);
+        Some(backend)
     }
 
     /// Lays a backend file over the backend; the repository relative path, or why it cannot be used.

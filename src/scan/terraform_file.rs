@@ -47,10 +47,11 @@ pub struct RemoteState {
     pub backend: Option<Expression>,
     pub workspace: Option<Expression>,
     pub config: Option<Expression>,
+    pub for_each: Option<Expression>,
 }
 
 /// Larger files are generated data, not configuration that somebody reviews.
-const FILE_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub(super) const FILE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 const SYNTAX: &str = "syntax";
 
@@ -154,6 +155,7 @@ impl HclReader<'_> {
             backend: expression(&body, "backend"),
             workspace: expression(&body, "workspace"),
             config: expression(&body, "config"),
+            for_each: expression(&body, "for_each"),
         });
     }
 }
@@ -275,6 +277,7 @@ impl JsonReader<'_> {
             line,
             backend: expression("backend"),
             workspace: expression("workspace"),
+            for_each: expression("for_each"),
             // The JSON syntax also lets an argument of a map stand as a list of one object.
             config: block.get("config").map(|config| {
                 let only =
@@ -286,7 +289,7 @@ impl JsonReader<'_> {
 }
 
 /// A block may stand alone or in a list of its kind.
-fn each(value: &Json) -> impl Iterator<Item = &Json> {
+pub(super) fn each(value: &Json) -> impl Iterator<Item = &Json> {
     match value {
         Json::Array(list) => list.iter(),
         other => std::slice::from_ref(other).iter(),
@@ -294,7 +297,7 @@ fn each(value: &Json) -> impl Iterator<Item = &Json> {
 }
 
 /// Members of an object; `//` is how the JSON syntax writes a comment.
-fn members(value: &Json) -> impl Iterator<Item = (&str, &Json)> {
+pub(super) fn members(value: &Json) -> impl Iterator<Item = (&str, &Json)> {
     let members = value.as_object().into_iter().flatten();
     members.filter(|(name, _)| *name != "//").map(|(name, value)| (name.as_str(), value))
 }

@@ -1,8 +1,10 @@
 //! Whole checkouts.
 
+mod field_reports;
 mod modules;
 pub mod sample;
 mod stacks;
+mod values;
 
 use super::*;
 use crate::graph::model::{EdgeType, NodeKind};

@@ -1,9 +1,10 @@
-//! What an expression says before anything runs.
+//! Expressions as files have them, and the values they may have before anything runs.
 //!
-//! Today that is a literal or nothing. Values that follow from variables and locals will be found here too,
+//! A literal is read here; whatever needs a variable, a local or a function is the matter of [`super::evaluation`],
 //! which is why an [`Expression`] keeps its text instead of the value it had when its file was read.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use hcl_edit::expr::Expression as Parsed;
 use hcl_edit::template::Element;
@@ -21,33 +22,50 @@ pub enum Text {
     Json(serde_json::Value),
 }
 
-/// What [`Expression::value`] knows.
-#[derive(Debug, Clone, PartialEq)]
+/// A value before the tool runs. Parts of a collection may be unknown while the rest is not.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Value {
     Text(String),
+    /// As Terraform writes it where it wants text.
+    Number(String),
     Bool(bool),
     Null,
-    /// A list or an object.
-    Other,
+    /// A tuple, list or set.
+    List(Vec<Value>),
+    Object(BTreeMap<String, Value>),
     /// Not known before the tool runs.
     Unknown,
 }
 
 impl Value {
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+
     /// Text, as Terraform would convert it where it wants a string.
     pub fn into_text(self) -> Option<String> {
         match self {
-            Value::Text(text) => Some(text),
-            Value::Bool(yes) => Some(yes.to_string()),
-            Value::Null | Value::Other | Value::Unknown => None,
+            Self::Text(text) | Self::Number(text) => Some(text),
+            Self::Bool(yes) => Some(yes.to_string()),
+            Self::Null | Self::List(_) | Self::Object(_) | Self::Unknown => None,
         }
     }
 
     pub fn into_bool(self) -> Option<bool> {
         match self {
-            Value::Bool(yes) => Some(yes),
-            Value::Text(text) => parse_bool(&text),
-            Value::Null | Value::Other | Value::Unknown => None,
+            Self::Bool(yes) => Some(yes),
+            Self::Text(text) => parse_bool(&text),
+            Self::Number(_) | Self::Null | Self::List(_) | Self::Object(_) | Self::Unknown => None,
+        }
+    }
+
+    /// How many values this one is made of; a long text counts more.
+    pub fn weight(&self) -> usize {
+        match self {
+            Self::List(list) => 1 + list.iter().map(Self::weight).sum::<usize>(),
+            Self::Object(map) => 1 + map.values().map(Self::weight).sum::<usize>(),
+            Self::Text(text) | Self::Number(text) => 1 + text.len() / 64,
+            Self::Bool(_) | Self::Null | Self::Unknown => 1,
         }
     }
 }
@@ -73,10 +91,11 @@ impl Expression {
         Self { line, text: Text::Json(value.clone()) }
     }
 
-    pub fn value(&self) -> Value {
+    /// The value of a literal; nothing for a collection and for whatever has to be evaluated.
+    pub fn literal(&self) -> Option<Value> {
         match &self.text {
-            Text::Hcl(text) => hcl_value(text),
-            Text::Json(value) => json_value(value),
+            Text::Hcl(text) => hcl_literal(text),
+            Text::Json(value) => json_literal(value),
         }
     }
 
@@ -85,9 +104,7 @@ impl Expression {
         match &self.text {
             Text::Json(value) => {
                 let entries = value.as_object()?.iter().filter(|(key, _)| *key != "//");
-                entries
-                    .map(|(key, value)| Some((json_text(key).into_text()?, Expression::json(value, self.line))))
-                    .collect()
+                entries.map(|(key, value)| Some((json_text(key)?, Expression::json(value, self.line)))).collect()
             }
             Text::Hcl(text) => super::hcl::object_entries(text, self.line)?
                 .into_iter()
@@ -99,34 +116,48 @@ impl Expression {
 
 fn object_key(text: &str) -> Option<String> {
     let is_name = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-') || byte >= 0x80);
-    if is_name && !text.is_empty() { Some(text.to_owned()) } else { hcl_value(text).into_text() }
+    if is_name && !text.is_empty() { Some(text.to_owned()) } else { hcl_literal(text)?.into_text() }
 }
 
-fn hcl_value(text: &str) -> Value {
-    match (text, text.as_bytes().first()) {
-        ("true", _) => Value::Bool(true),
-        ("false", _) => Value::Bool(false),
-        ("null", _) => Value::Null,
-        (_, Some(b'"')) => string(text),
-        (_, Some(b'<')) => parsed(text),
-        (_, Some(b'{' | b'[')) => Value::Other,
-        (_, Some(b'0'..=b'9')) if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') => {
-            Value::Text(text.to_owned())
-        }
-        _ => Value::Unknown,
+fn hcl_literal(text: &str) -> Option<Value> {
+    match (text, text.as_bytes().first()?) {
+        ("true", _) => Some(Value::Bool(true)),
+        ("false", _) => Some(Value::Bool(false)),
+        ("null", _) => Some(Value::Null),
+        (_, b'"') => string(text),
+        (_, b'<') => parsed(text),
+        (_, b'0'..=b'9') => number(text).map(Value::Number),
+        _ => None,
+    }
+}
+
+/// A decimal number as Terraform writes it: no zeros in front, none behind the point.
+pub(super) fn number(text: &str) -> Option<String> {
+    let (whole, fraction) = text.split_once('.').map_or((text, None), |(whole, fraction)| (whole, Some(fraction)));
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !fraction.is_none_or(digits) {
+        return None;
+    }
+    let whole = match whole.trim_start_matches('0') {
+        "" => "0",
+        trimmed => trimmed,
+    };
+    match fraction.unwrap_or_default().trim_end_matches('0') {
+        "" => Some(whole.to_owned()),
+        fraction => Some(format!("{whole}.{fraction}")),
     }
 }
 
 /// One quoted string and nothing after it.
-fn string(text: &str) -> Value {
-    let Some(inner) = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else { return Value::Unknown };
+fn string(text: &str) -> Option<Value> {
+    let inner = text.strip_prefix('"')?.strip_suffix('"')?;
     if !inner.bytes().any(|byte| matches!(byte, b'"' | b'\\' | b'$' | b'%' | b'\n')) {
-        return Value::Text(inner.to_owned());
+        return Some(Value::text(inner));
     }
     let mut escaped = false;
     for byte in inner.bytes() {
         match byte {
-            b'"' if !escaped => return Value::Unknown,
+            b'"' if !escaped => return None,
             b'\\' => escaped = !escaped,
             _ => escaped = false,
         }
@@ -136,17 +167,22 @@ fn string(text: &str) -> Value {
 
 /// A string or heredoc with escapes. What holds a template is not even shown to the library, which recurses into it
 /// and takes quadratic time for its objects.
-fn parsed(text: &str) -> Value {
-    if text.len() > LITERAL_BYTES_MAX || holds_template(text) {
-        return Value::Unknown;
+fn parsed(text: &str) -> Option<Value> {
+    // The library takes some indentation off differently from Terraform.
+    if text.len() > LITERAL_BYTES_MAX || text.starts_with("<<-") || holds_template(text) {
+        return None;
     }
-    let text = if text.contains('\r') { Cow::Owned(text.replace("\r\n", "\n")) } else { Cow::Borrowed(text) };
-    match hcl_edit::parser::parse_expr(&text) {
-        Ok(Parsed::String(text)) => Value::Text(text.value().clone()),
-        Ok(Parsed::StringTemplate(template)) => literal_elements(template.iter()),
-        Ok(Parsed::HeredocTemplate(heredoc)) => literal_elements(heredoc.template.iter()),
-        Ok(_) | Err(_) => Value::Unknown,
+    match hcl_edit::parser::parse_expr(&plain_newlines(text)).ok()? {
+        Parsed::String(text) => Some(Value::Text(text.value().clone())),
+        Parsed::StringTemplate(template) => literal_elements(template.iter()),
+        Parsed::HeredocTemplate(heredoc) => literal_elements(heredoc.template.iter()),
+        _ => None,
     }
+}
+
+/// A carriage return belongs to the end of a line, not to a value.
+pub(super) fn plain_newlines(text: &str) -> Cow<'_, str> {
+    if text.contains('\r') { Cow::Owned(text.replace("\r\n", "\n")) } else { Cow::Borrowed(text) }
 }
 
 /// `$${` and `%%{` stand for themselves.
@@ -155,41 +191,38 @@ fn holds_template(text: &str) -> bool {
     text.contains("${") || text.contains("%{")
 }
 
-fn literal_elements<'a>(elements: impl Iterator<Item = &'a Element>) -> Value {
+fn literal_elements<'a>(elements: impl Iterator<Item = &'a Element>) -> Option<Value> {
     let mut text = String::new();
     for element in elements {
         match element {
             Element::Literal(literal) => text.push_str(literal.value()),
-            Element::Interpolation(_) | Element::Directive(_) => return Value::Unknown,
+            Element::Interpolation(_) | Element::Directive(_) => return None,
         }
     }
-    Value::Text(text)
+    Some(Value::Text(text))
 }
 
-fn json_value(value: &serde_json::Value) -> Value {
+fn json_literal(value: &serde_json::Value) -> Option<Value> {
     match value {
-        serde_json::Value::Null => Value::Null,
-        serde_json::Value::Bool(yes) => Value::Bool(*yes),
-        serde_json::Value::Number(number) => Value::Text(number.to_string()),
-        serde_json::Value::String(text) => json_text(text),
-        serde_json::Value::Array(_) | serde_json::Value::Object(_) => Value::Other,
+        serde_json::Value::Null => Some(Value::Null),
+        serde_json::Value::Bool(yes) => Some(Value::Bool(*yes)),
+        serde_json::Value::Number(number) => self::number(&number.to_string()).map(Value::Number),
+        serde_json::Value::String(text) => json_text(text).map(Value::Text),
+        serde_json::Value::Array(_) | serde_json::Value::Object(_) => None,
     }
 }
 
 /// Strings of the JSON syntax are templates.
-fn json_text(text: &str) -> Value {
-    if holds_template(text) {
-        return Value::Unknown;
-    }
-    Value::Text(text.replace("$${", "${").replace("%%{", "%{"))
+fn json_text(text: &str) -> Option<String> {
+    (!holds_template(text)).then(|| text.replace("$${", "${").replace("%%{", "%{"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn value(text: &str) -> Value {
-        Expression::hcl(text, 1).value()
+    fn literal(text: &str) -> Option<Value> {
+        Expression::hcl(text, 1).literal()
     }
 
     #[test]
@@ -200,19 +233,23 @@ mod tests {
             (r#""$${x}""#, "${x}"),
             (r#""%%{x}""#, "%{x}"),
             (r#""$5 100%""#, "$5 100%"),
-            ("5", "5"),
-            ("1.50", "1.50"),
             (r#""\\""#, "\\"),
             ("<<EOT\nx\nEOT", "x\n"),
             ("<<EOT\r\nx\r\nEOT", "x\n"),
         ] {
-            assert_eq!(value(text), Value::Text(expected.to_owned()), "{text}");
+            assert_eq!(literal(text), Some(Value::text(expected)), "{text}");
         }
-        assert_eq!((value("true"), value("null"), value("[1]")), (Value::Bool(true), Value::Null, Value::Other));
+        for (text, expected) in [("5", "5"), ("1.50", "1.5"), ("007", "7"), ("0.0", "0")] {
+            assert_eq!(literal(text), Some(Value::Number(expected.to_owned())), "{text}");
+        }
+        assert_eq!(
+            (literal("true"), literal("null"), literal("[1]")),
+            (Some(Value::Bool(true)), Some(Value::Null), None)
+        );
     }
 
     #[test]
-    fn everything_else_is_unknown_however_deep() {
+    fn everything_else_is_no_literal_however_deep() {
         let deep = format!("f({}1{})", "[".repeat(5_000), "]".repeat(5_000));
         let signs = format!("{}1", "-".repeat(5_000));
         let templates = format!("{}x{}", "\"${".repeat(24), "}\"".repeat(24));
@@ -228,21 +265,23 @@ mod tests {
             "\"",
             "",
             "x y",
+            "<<-EOT\n  x\n  EOT",
+            "1e3",
             &deep,
             &signs,
             &questions,
             &templates,
         ] {
-            assert_eq!(value(text), Value::Unknown, "{text}");
+            assert_eq!(literal(text), None, "{text}");
         }
     }
 
     #[test]
     fn json_strings_are_templates() {
-        let json = |value: serde_json::Value| Expression::json(&value, 1).value();
-        assert_eq!(json("a".into()), Value::Text("a".into()));
-        assert_eq!(json("${var.x}".into()), Value::Unknown);
-        assert_eq!(json("$${x}".into()), Value::Text("${x}".into()));
-        assert_eq!((json(true.into()), json(3.into())), (Value::Bool(true), Value::Text("3".into())));
+        let json = |value: serde_json::Value| Expression::json(&value, 1).literal();
+        assert_eq!(json("a".into()), Some(Value::text("a")));
+        assert_eq!(json("${var.x}".into()), None);
+        assert_eq!(json("$${x}".into()), Some(Value::text("${x}")));
+        assert_eq!((json(true.into()), json(3.into())), (Some(Value::Bool(true)), Some(Value::Number("3".into()))));
     }
 }

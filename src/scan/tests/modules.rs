@@ -52,7 +52,7 @@ fn calls_that_lead_nowhere_warn_with_their_place() {
             "stacks/a/main.tf:11: module \"m2\": source \"./\" is the calling directory itself",
             "stacks/a/main.tf:14: module \"m3\": source \"./none\" is not a directory of the repository",
             "stacks/a/main.tf:17: module \"m4\": source \"m\" is not supported",
-            "stacks/a/main.tf:20: module \"m5\": its source is not a literal, so the edge is unresolved",
+            "stacks/a/main.tf:20: module \"m5\": its source is not known before the tool runs, so the edge is unresolved: local.dir is not declared",
             "stacks/a/main.tf:23: module \"m6\": source \"../sub/x\" leads into the git submodule \"stacks/sub\", which is not read",
             "stacks/a/main.tf:25: module \"bare\": it has no source",
             "stacks/a/main.tf:26: a module block needs exactly one label, its name",

@@ -1,0 +1,175 @@
+//! The names that a directory declares for its expressions: variables, locals, and what its module calls pass on.
+//!
+//! Most scans need none of them, so they are read only where some expression is not a literal.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use serde_json::Value as Json;
+
+use super::directory::is_override;
+use super::evaluation::Scope;
+use super::hcl::{self, Block};
+use super::terraform_file::{FILE_BYTES_MAX, each, members};
+use super::value::{Expression, Text, Value, number};
+
+/// The declarations of one directory, overrides applied.
+#[derive(Debug, Default)]
+pub struct Declarations {
+    pub variables: BTreeMap<String, Variable>,
+    pub locals: Rc<BTreeMap<String, Expression>>,
+    /// By the name of the module call.
+    pub arguments: BTreeMap<String, BTreeMap<String, Expression>>,
+}
+
+/// `variable "<name>" { … }`.
+#[derive(Debug, Clone, Default)]
+pub struct Variable {
+    kind: Option<Kind>,
+    default: Option<Expression>,
+    is_nullable: Option<bool>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Number,
+    Bool,
+    /// A collection, or whatever is given.
+    Any,
+}
+
+impl Variable {
+    /// The value that the variable has when the caller gives `given`.
+    pub fn value(&self, given: Option<Value>) -> Value {
+        let default = || match &self.default {
+            None => Value::Unknown,
+            Some(expression) => self.convert(Scope::default().evaluate(expression, None).unwrap_or(Value::Unknown)),
+        };
+        match given {
+            None => default(),
+            Some(Value::Null) if self.is_nullable == Some(false) => default(),
+            Some(value) => self.convert(value),
+        }
+    }
+
+    /// The value that text from the environment stands for.
+    pub fn environment_value(&self, text: &str) -> Value {
+        match self.kind {
+            None | Some(Kind::Text | Kind::Number | Kind::Bool) => Value::text(text),
+            Some(Kind::Any) => {
+                Scope::default().evaluate(&Expression::hcl(text.trim(), 1), None).unwrap_or(Value::Unknown)
+            }
+        }
+    }
+
+    fn convert(&self, value: Value) -> Value {
+        match (self.kind, value) {
+            (Some(Kind::Text | Kind::Number | Kind::Bool), Value::Null) => Value::Null,
+            (Some(Kind::Text), value) => value.into_text().map_or(Value::Unknown, Value::Text),
+            (Some(Kind::Number), Value::Text(text)) => number(&text).map_or(Value::Unknown, Value::Number),
+            (Some(Kind::Number), value @ Value::Number(_)) => value,
+            (Some(Kind::Bool), value) => value.into_bool().map_or(Value::Unknown, Value::Bool),
+            (Some(Kind::Number), _) => Value::Unknown,
+            (None | Some(Kind::Any), value) => value,
+        }
+    }
+
+    fn lay_over(&mut self, other: Self) {
+        self.kind = other.kind.or(self.kind);
+        self.default = other.default.or(self.default.take());
+        self.is_nullable = other.is_nullable.or(self.is_nullable);
+    }
+
+    fn of(mut attribute: impl FnMut(&str) -> Option<Expression>) -> Self {
+        Self {
+            kind: attribute("type").map(|kind| match &kind.text {
+                Text::Hcl(text) => Kind::of(text),
+                Text::Json(value) => value.as_str().map_or(Kind::Any, Kind::of),
+            }),
+            default: attribute("default"),
+            is_nullable: attribute("nullable").and_then(|yes| yes.literal()?.into_bool()),
+        }
+    }
+}
+
+impl Kind {
+    fn of(text: &str) -> Self {
+        match text.trim_matches('"') {
+            "string" => Self::Text,
+            "number" => Self::Number,
+            "bool" => Self::Bool,
+            _ => Self::Any,
+        }
+    }
+}
+
+/// Reads the files of one directory, given in name order with their content.
+pub fn read<'a>(files: impl Iterator<Item = (&'a str, Vec<u8>)>) -> Declarations {
+    let (overrides, base): (Vec<_>, Vec<_>) = files.partition(|(path, _)| is_override(path));
+    let mut reading = Reading::default();
+    for (path, bytes) in base.iter().chain(&overrides) {
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        // What could not be read is a warning of the file already.
+        if bytes.len() > FILE_BYTES_MAX {
+            continue;
+        }
+        let text = String::from_utf8_lossy(bytes);
+        if !path.ends_with(".json") {
+            hcl::split(&text, 1).blocks.iter().for_each(|block| reading.block(block));
+        } else if let Ok(root) = serde_json::from_str::<Json>(&text) {
+            each(&root).for_each(|root| reading.json(root));
+        }
+    }
+    Declarations { variables: reading.variables, locals: Rc::new(reading.locals), arguments: reading.arguments }
+}
+
+#[derive(Default)]
+struct Reading {
+    variables: BTreeMap<String, Variable>,
+    locals: BTreeMap<String, Expression>,
+    arguments: BTreeMap<String, BTreeMap<String, Expression>>,
+}
+
+impl Reading {
+    fn block(&mut self, block: &Block<'_>) {
+        let body = || hcl::split(block.body, block.body_line);
+        let expression = |found: &hcl::Attribute<'_>| Expression::hcl(found.value, found.line);
+        match (block.kind, block.labels.as_slice()) {
+            ("variable", [name]) => {
+                let body = body();
+                self.variable(name, Variable::of(|name| body.attribute(name).map(expression)));
+            }
+            ("locals", []) => {
+                let body = body();
+                let attributes = body.attributes.iter();
+                self.locals.extend(attributes.map(|found| (found.name.to_owned(), expression(found))));
+            }
+            ("module", [name]) => {
+                let body = body();
+                let attributes = body.attributes.iter();
+                let arguments = self.arguments.entry(name.to_string()).or_default();
+                arguments.extend(attributes.map(|found| (found.name.to_owned(), expression(found))));
+            }
+            _ => {}
+        }
+    }
+
+    fn json(&mut self, root: &Json) {
+        let kinds = |kind: &str| root.get(kind).into_iter().flat_map(each).flat_map(members);
+        for (name, body) in kinds("variable") {
+            let variable = |body: &Json| Variable::of(|name| body.get(name).map(|value| Expression::json(value, 1)));
+            each(body).map(variable).for_each(|variable| self.variable(name, variable));
+        }
+        self.locals.extend(kinds("locals").map(|(name, value)| (name.to_owned(), Expression::json(value, 1))));
+        for (name, body) in kinds("module") {
+            let arguments = self.arguments.entry(name.to_owned()).or_default();
+            let given = each(body).flat_map(members);
+            arguments.extend(given.map(|(name, value)| (name.to_owned(), Expression::json(value, 1))));
+        }
+    }
+
+    fn variable(&mut self, name: &str, variable: Variable) {
+        self.variables.entry(name.to_owned()).or_default().lay_over(variable);
+    }
+}

@@ -1,0 +1,178 @@
+//! Follows module calls with the values of each stack (spec 11 §17): sources made of variables and locals, and the
+//! states that modules read.
+//!
+//! Only paths that lead to such a thing are followed; for all others what [`super::modules`] found is enough.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use super::evaluation::Scope;
+use super::module_calls::{self, Call, Target};
+use super::modules::{Place, Walk};
+use super::reader::Reader;
+use super::remote_state::{self, StateObject};
+use super::stacks::Built;
+use super::value::{Expression, Value};
+use crate::config::model::Tool;
+use crate::graph::model::{NodeRef, Warning};
+
+/// Calls followed for one stack, and calls within each other: more is a repository made to be slow.
+const VISITS_MAX: usize = 1_000;
+const DEPTH_MAX: usize = 32;
+
+/// Completes `walk` and gives the state objects that modules read, by the key of the stack.
+pub(super) fn follow(
+    reader: &mut Reader<'_>,
+    walk: &mut Walk<'_>,
+    stacks: &[Built],
+) -> BTreeMap<String, BTreeSet<StateObject>> {
+    let mut following =
+        Following { reader, walk, needs_values: BTreeMap::new(), visited: BTreeSet::new(), reads: BTreeMap::new() };
+    for built in stacks {
+        let place = built.place();
+        if following.needs_values(&place) {
+            let scope = built.scope(following.reader);
+            following.stack(&built.stack.key, Visit { place, scope, depth: 0 });
+        }
+    }
+    // Modules that nobody calls have the values of their defaults.
+    let uncalled = |(place, node): (&Place, &super::modules::Node)| (!node.unread.is_empty()).then(|| place.clone());
+    let uncalled: Vec<Place> = following.walk.nodes.iter().filter_map(uncalled).collect();
+    for place in uncalled {
+        if !following.visited.contains(&place) {
+            let scope = following.scope(&place, &BTreeMap::new(), None);
+            following.calls("", &Visit { place, scope, depth: 1 });
+        }
+    }
+    following.reads
+}
+
+struct Following<'a, 'f, 'h> {
+    reader: &'a mut Reader<'f>,
+    walk: &'a mut Walk<'h>,
+    needs_values: BTreeMap<Place, bool>,
+    visited: BTreeSet<Place>,
+    reads: BTreeMap<String, BTreeSet<StateObject>>,
+}
+
+/// One way to reach a directory.
+struct Visit {
+    place: Place,
+    scope: Rc<Scope>,
+    /// 0 for the stack itself.
+    depth: usize,
+}
+
+impl Following<'_, '_, '_> {
+    fn stack(&mut self, key: &str, root: Visit) {
+        let mut seen: BTreeSet<(Place, BTreeMap<String, Value>)> = BTreeSet::new();
+        let mut queue = vec![root];
+        while let Some(visit) = queue.pop() {
+            if !seen.insert((visit.place.clone(), visit.scope.variables.clone())) {
+                continue;
+            }
+            if seen.len() > VISITS_MAX || visit.depth > DEPTH_MAX {
+                let message =
+                    format!("{key}: its module calls are too many or too deep to be followed with their values");
+                self.walk.warnings.push(Warning::new("modules_too_deep", message).of_stack(key));
+                return;
+            }
+            self.visited.insert(visit.place.clone());
+            if visit.depth > 0 {
+                self.states(key, &visit);
+            }
+            for call in self.calls(key, &visit) {
+                if let Target::Local(directory) = &call.target {
+                    let place = (directory.clone(), visit.place.1);
+                    if self.needs_values(&place) {
+                        let scope = self.scope(&place, &self.arguments(&visit, &call, &place), Some(&visit.scope));
+                        queue.push(Visit { place, scope, depth: visit.depth + 1 });
+                    }
+                }
+            }
+        }
+    }
+
+    /// The states that the files of a module read.
+    fn states(&mut self, key: &str, visit: &Visit) {
+        let Some(node) = self.walk.nodes.get(&visit.place) else { return };
+        for block in &node.remote_states {
+            let (objects, warnings) = remote_state::read(block, &|| visit.scope.clone());
+            self.walk.warnings.extend(warnings);
+            self.reads.entry(key.to_owned()).or_default().extend(objects);
+        }
+    }
+
+    /// All calls of a directory; those that needed values are recorded.
+    fn calls(&mut self, key: &str, visit: &Visit) -> Vec<Call> {
+        let Some(node) = self.walk.nodes.get(&visit.place) else { return Vec::new() };
+        let (mut calls, unread) = (node.calls.clone(), node.unread.clone());
+        let (directory, tool) = &visit.place;
+        let caller = match visit.depth {
+            0 => NodeRef::stack(key),
+            _ => NodeRef::module(self.walk.local_key(directory)),
+        };
+        for call in unread {
+            let evaluate = |expression: &Expression| visit.scope.evaluate(expression, None);
+            match module_calls::resolve(self.reader, self.walk.home, directory, &call, &evaluate) {
+                Ok(call) => {
+                    self.walk.found(self.reader, caller.clone(), call.clone(), *tool);
+                    calls.push(call);
+                }
+                Err(warning) => self.walk.warnings.push(warning),
+            }
+        }
+        calls
+    }
+
+    /// What a call gives to the variables of its target.
+    fn arguments(&self, visit: &Visit, call: &Call, target: &Place) -> BTreeMap<String, Value> {
+        let caller = self.reader.declarations(&visit.place.0, visit.place.1);
+        let declared = self.reader.declarations(&target.0, target.1);
+        let given = caller.arguments.get(&call.name).into_iter().flatten();
+        let given = given.filter(|(name, _)| declared.variables.contains_key(*name));
+        given.map(|(name, value)| (name.clone(), visit.scope.evaluate(value, None).unwrap_or(Value::Unknown))).collect()
+    }
+
+    fn scope(&self, place: &Place, given: &BTreeMap<String, Value>, caller: Option<&Scope>) -> Rc<Scope> {
+        let declarations = self.reader.declarations(&place.0, place.1);
+        let variables = declarations.variables.iter();
+        let variables =
+            variables.map(|(name, variable)| (name.clone(), variable.value(given.get(name).cloned()))).collect();
+        let workspace = caller.and_then(|caller| caller.workspace.clone());
+        Rc::new(Scope::new(variables, declarations.locals.clone(), workspace))
+    }
+
+    /// Whether anything that a place leads to by literal sources depends on values.
+    fn needs_values(&mut self, start: &Place) -> bool {
+        if let Some(known) = self.needs_values.get(start) {
+            return *known;
+        }
+        let mut seen: BTreeSet<Place> = BTreeSet::from([start.clone()]);
+        let mut queue = vec![start.clone()];
+        let mut needs = false;
+        while let Some(place) = queue.pop() {
+            let Some(node) = self.walk.nodes.get(&place) else { continue };
+            // The states that a stack reads in its own files are asked for elsewhere, but a module may be a stack too.
+            needs = !node.unread.is_empty()
+                || (!node.remote_states.is_empty() && (place != *start || self.is_module(start)));
+            if needs {
+                break;
+            }
+            for call in &node.calls {
+                if let Target::Local(directory) = &call.target {
+                    let next: (String, Tool) = (directory.clone(), place.1);
+                    if seen.insert(next.clone()) {
+                        queue.push(next);
+                    }
+                }
+            }
+        }
+        self.needs_values.insert(start.clone(), needs);
+        needs
+    }
+
+    fn is_module(&self, place: &Place) -> bool {
+        self.walk.is_module(&place.0)
+    }
+}
