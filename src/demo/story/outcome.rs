@@ -30,7 +30,7 @@ pub async fn at_rest(stage: &Stage) -> anyhow::Result<Value> {
     bail!("the server does not come to rest")
 }
 
-/// Pull requests with their checks and comments, runs with their rows, locks, accepted workflow runs, state serials, issues.
+/// Pull requests with their checks and comments, runs with their rows, locks, state serials, issues.
 async fn of(stage: &Stage) -> anyhow::Result<Value> {
     let mut pulls = BTreeMap::new();
     for (name, number) in &stage.pulls {
@@ -95,9 +95,7 @@ async fn pull(stage: &Stage, number: i64) -> anyhow::Result<Value> {
         }
     }
     runs.sort_by_key(Value::to_string);
-    let accepted = stage.get::<Value>(&format!("/v1/repos/{REPOSITORY}/runs?pr={number}&mode=apply")).await?;
-    let applies = accepted["items"].as_array().map_or(0, Vec::len);
-    Ok(json!({ "checks": checks, "comments": comments, "runs": runs, "applies": applies }))
+    Ok(json!({ "checks": checks, "comments": comments, "runs": runs }))
 }
 
 /// Words that are ids, commits, numbers of other objects or times become `#`.
