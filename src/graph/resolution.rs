@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{Millis, as_rfc3339};
 use crate::config::model::{PlanOutput, Tool};
-use crate::graph::model::Warning;
+use crate::graph::model::{Stack, Warning};
 use crate::ids::{RunId, StackId};
 
 /// Why a stack is affected. The order of the variants is the order in which reasons are listed.
@@ -64,6 +64,26 @@ pub struct AffectedStack {
     pub via: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locked_by: Option<LockInfo>,
+}
+
+impl AffectedStack {
+    /// One stack by itself, because somebody asked for it: no change and no other stack led to it.
+    pub fn requested_alone(stack: &Stack, environment: &str) -> Self {
+        Self {
+            key: stack.key.clone(),
+            path: stack.path.clone(),
+            instance: stack.instance.clone(),
+            workspace: stack.workspace.clone(),
+            wave: 0,
+            reasons: vec![Reason::Requested],
+            environment: environment.to_owned(),
+            tool: stack.tool,
+            tool_version: stack.tool_version.clone(),
+            plan_output: stack.plan_output,
+            via: Vec::new(),
+            locked_by: None,
+        }
+    }
 }
 
 /// A stack of the base that the head no longer has.

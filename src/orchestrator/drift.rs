@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{App, Result, Subject, repo_ref};
 use crate::clock::{HOUR_MS, MINUTE_MS, Millis, rfc3339};
-use crate::graph::resolution::{AffectedStack, Reason};
+use crate::graph::resolution::AffectedStack;
 use crate::ids::{RunId, StackId, StackKey};
 use crate::render;
 use crate::run::model::{Repo, Run};
@@ -66,20 +66,7 @@ impl App {
             return Ok(());
         }
         let head = self.github.branch_head(&repo_ref(repo), &repo.default_branch).await?;
-        let affected = AffectedStack {
-            key: stack.key.clone(),
-            path: stack.path.clone(),
-            instance: stack.instance.clone(),
-            workspace: stack.workspace.clone(),
-            wave: 0,
-            reasons: vec![Reason::Requested],
-            environment: "default".to_owned(),
-            tool: stack.tool,
-            tool_version: stack.tool_version.clone(),
-            plan_output: stack.plan_output,
-            via: Vec::new(),
-            locked_by: None,
-        };
+        let affected = AffectedStack::requested_alone(stack, "default");
         let id: RunId = self.new_run_id();
         let subject = Subject::Pull { repo_id: repo.id, number: 0 };
         self.decide(&subject, |next| {

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Answer, CallError, Caller, forbidden, invalid, not_found};
 use crate::api::{CreateRunRequest, CreateRunResponse, lock_info};
-use crate::graph::model::Stack;
-use crate::graph::resolution::{AffectedStack, Reason};
+use crate::graph::resolution::AffectedStack;
 use crate::ids::{Sha, normalise_key};
 use crate::orchestrator::{App, Subject};
 use crate::run::apply_start;
@@ -57,7 +56,9 @@ impl App {
             let mut rows = Vec::new();
             for key in &keys {
                 let stack = graph.stacks.iter().find(|stack| stack.key == *key && !stack.external);
-                let affected = stack.map(affected_by_hand).ok_or_else(|| key.clone())?;
+                let affected = stack
+                    .map(|stack| AffectedStack::requested_alone(stack, &stack.environment))
+                    .ok_or_else(|| key.clone())?;
                 let mut row = plan_start::pending_row(&run, &affected, next.now).ok_or_else(|| key.clone())?;
                 row.status = RowStatus::Planned;
                 rows.push(row);
@@ -76,23 +77,6 @@ impl App {
             existing: false,
             run: Some(self.run_json(&run, &repo)),
         })
-    }
-}
-
-fn affected_by_hand(stack: &Stack) -> AffectedStack {
-    AffectedStack {
-        key: stack.key.clone(),
-        path: stack.path.clone(),
-        instance: stack.instance.clone(),
-        workspace: stack.workspace.clone(),
-        wave: 0,
-        reasons: vec![Reason::Requested],
-        environment: stack.environment.clone(),
-        tool: stack.tool,
-        tool_version: stack.tool_version.clone(),
-        plan_output: stack.plan_output,
-        via: Vec::new(),
-        locked_by: None,
     }
 }
 
