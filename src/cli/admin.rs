@@ -102,7 +102,7 @@ async fn keys(store: &dyn Store, command: KeysCommand, format: FormatFlag) -> an
             };
             store.save_api_key(&key).await?;
             match format {
-                FormatFlag::Text | FormatFlag::Dot | FormatFlag::Mermaid => {
+                FormatFlag::Text | FormatFlag::Dot | FormatFlag::Mermaid | FormatFlag::Svg => {
                     println!("{secret}\n\nThis is shown once. It expires at {}.", rfc3339(now + days * DAY_MS))
                 }
                 FormatFlag::Json => println!(
@@ -146,7 +146,7 @@ fn list(keys: &[ApiKey], format: FormatFlag) {
                 .collect();
             println!("{}", json!(rows));
         }
-        FormatFlag::Text | FormatFlag::Dot | FormatFlag::Mermaid => {
+        FormatFlag::Text | FormatFlag::Dot | FormatFlag::Mermaid | FormatFlag::Svg => {
             for key in keys {
                 let state = match (key.revoked_at, key.expires_at) {
                     (Some(at), _) => format!("revoked {}", rfc3339(at)),

@@ -6,7 +6,7 @@ use super::graph::NO_STACKS;
 use super::{Outcome, colour, table};
 use crate::graph::dot::dot;
 use crate::graph::mermaid::waves;
-use crate::graph::ordering;
+use crate::graph::{ordering, svg};
 use crate::runner::Job;
 use crate::runner::affected::affected;
 use crate::runner::console::{Format, Picture};
@@ -16,7 +16,7 @@ use crate::runner::stop::Stop;
 #[command(after_help = "Leaves with 0 when nothing is affected, with 2 when something is, with 1 when it cannot \
                         tell.\n\nExamples:\n  stackorder affected --base main\n  \
                         stackorder affected --base HEAD~1 --format json\n  \
-                        stackorder affected --base main --format dot | dot -Tsvg -o affected.svg")]
+                        stackorder affected --base main --format svg > affected.svg")]
 pub(super) struct Flags {
     /// Compare with this commit or branch [default: the default branch of origin]
     #[arg(long, value_name = "REF")]
@@ -38,6 +38,7 @@ pub(super) fn run(flags: &Flags, job: &Job) -> Result<Outcome, Stop> {
     let text = match job.console.format {
         Format::Json => serde_json::to_string(resolution).expect("a resolution has text keys"),
         Format::Picture(Picture::Dot) => dot(&found.graph, Some(resolution)),
+        Format::Picture(Picture::Svg) => svg::waves(resolution, &ordering(&found.graph)),
         Format::Picture(Picture::Mermaid) => waves(resolution, &ordering(&found.graph)),
         Format::Text if !resolution.cycles.is_empty() => cycles,
         Format::Text => table::affected(resolution),

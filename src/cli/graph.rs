@@ -6,15 +6,16 @@ use super::{Outcome, colour};
 use crate::graph::cycles::cycles;
 use crate::graph::dot::dot;
 use crate::graph::mermaid::{EDGES_MAX, whole};
-use crate::graph::ordering;
 use crate::graph::text::text;
+use crate::graph::{ordering, svg};
 use crate::runner::Job;
 use crate::runner::console::{Format, Picture};
 use crate::runner::stop::Stop;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  stackorder graph\n  stackorder graph --format json\n  \
-                        stackorder graph --format dot | dot -Tsvg -o graph.svg\n  \
+                        stackorder graph --format svg > graph.svg\n  \
+                        stackorder graph --format dot | dot -Tpdf -o graph.pdf\n  \
                         stackorder graph --format mermaid > graph.mmd")]
 pub(super) struct Flags {}
 
@@ -33,6 +34,7 @@ pub(super) fn run(_flags: &Flags, job: &Job) -> Result<Outcome, Stop> {
         Format::Text => text(&graph),
         Format::Json => serde_json::to_string(&graph).expect("a graph has text keys"),
         Format::Picture(Picture::Dot) => dot(&graph, None),
+        Format::Picture(Picture::Svg) => svg::whole(&graph),
         Format::Picture(Picture::Mermaid) => {
             if graph.edges.len() > EDGES_MAX {
                 job.console.warn(&format!(

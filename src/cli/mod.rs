@@ -96,6 +96,10 @@ struct Globals {
     #[cfg(feature = "runner")]
     #[arg(long, global = true, value_name = "DIR")]
     repo_root: Option<std::path::PathBuf>,
+    /// Directory in which scans leave what they found for the next one [default: STACKORDER_SCAN_CACHE, else none]
+    #[cfg(feature = "runner")]
+    #[arg(long, global = true, value_name = "DIR")]
+    scan_cache: Option<std::path::PathBuf>,
     /// What standard output holds
     #[arg(long, global = true, value_enum, default_value_t = FormatFlag::Text)]
     format: FormatFlag,
@@ -112,9 +116,11 @@ enum FormatFlag {
     Dot,
     /// A Mermaid flowchart; only for `graph` and `affected`
     Mermaid,
+    /// A picture for any browser; only for `graph` and `affected`
+    Svg,
 }
 
-const PICTURES_ONLY_OF_GRAPHS: &str = "--format dot and mermaid are only for graph and affected";
+const PICTURES_ONLY_OF_GRAPHS: &str = "--format dot, mermaid and svg are only for graph and affected";
 
 /// One variant per command; more of them come with more features.
 #[derive(Debug, Subcommand)]

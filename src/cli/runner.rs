@@ -19,7 +19,7 @@ use crate::runner::interrupts::Interrupts;
 use crate::runner::process::Limits;
 use crate::runner::server::Server;
 use crate::runner::stop::Stop;
-use crate::runner::{Job, repo_root};
+use crate::runner::{Job, SCAN_CACHE, repo_root};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum RunnerCommand {
@@ -74,6 +74,7 @@ pub(super) fn run(command: RunnerCommand, globals: &Globals) -> Outcome {
         FormatFlag::Json => Format::Json,
         FormatFlag::Dot => Format::Picture(Picture::Dot),
         FormatFlag::Mermaid => Format::Picture(Picture::Mermaid),
+        FormatFlag::Svg => Format::Picture(Picture::Svg),
     };
     let console = Console::of_process(format, env.is_actions());
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
@@ -107,6 +108,10 @@ pub(super) fn run(command: RunnerCommand, globals: &Globals) -> Outcome {
 fn open(command: &RunnerCommand, globals: &Globals, env: Environment, console: Console) -> Result<Job, Stop> {
     let current = std::env::current_dir().map_err(|error| Stop::failed(format!("current directory: {error}")))?;
     let root = repo_root(globals.repo_root.clone(), &env, current)?;
+    let env = match &globals.scan_cache {
+        Some(directory) => env.with(SCAN_CACHE, absolute(directory)?.to_string_lossy()),
+        None => env,
+    };
     let git = Git::new(&root, &env);
     let facts = Facts::gather(&env, &git)?;
     let server = Server::of(globals.server.as_deref(), &env)?;

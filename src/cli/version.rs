@@ -25,7 +25,7 @@ pub fn run(format: FormatFlag) -> Outcome {
             "version": version, "commit": COMMIT, "date": DATE, "rust": RUST, "platform": platform,
         })
         .to_string(),
-        FormatFlag::Dot | FormatFlag::Mermaid => {
+        FormatFlag::Dot | FormatFlag::Mermaid | FormatFlag::Svg => {
             anstream::eprintln!("{}", super::PICTURES_ONLY_OF_GRAPHS);
             return Outcome::Error;
         }

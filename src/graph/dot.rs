@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use super::ends::missing;
 use super::model::{EdgeType, Graph, NodeKind, NodeRef};
 use super::resolution::Resolution;
 
@@ -38,12 +39,8 @@ pub fn dot(graph: &Graph, resolution: Option<&Resolution>) -> String {
         line(&mut out, &format!("{} [label={}, shape=component];", id(&node), quote(&module.key)));
         known.insert(node);
     }
-    let ends = graph.edges.iter().flat_map(|edge| [&edge.from, &edge.to]);
-    let mut missing: Vec<&NodeRef> = ends.filter(|node| !known.contains(*node)).collect();
-    missing.sort_by_key(|node| (node.kind != NodeKind::Stack, &node.key));
-    missing.dedup();
-    for node in missing {
-        line(&mut out, &format!("{} [label={}, shape=box, style=dotted];", id(node), quote(&node.key)));
+    for node in missing(&graph.edges, |node| known.contains(node)) {
+        line(&mut out, &format!("{} [label={}, shape=box, style=dotted];", id(&node), quote(&node.key)));
     }
     for edge in &graph.edges {
         let style = match edge.kind {

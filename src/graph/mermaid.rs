@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::model::{Edge, EdgeType, Graph, ModuleKind, NodeKind, NodeRef};
+use super::ends::missing;
+use super::model::{EdgeType, Graph, ModuleKind, NodeRef};
 use super::ordering::Ordering;
 use super::resolution::Resolution;
 
@@ -65,7 +66,7 @@ pub fn whole(graph: &Graph) -> String {
         line(&mut out, format_args!("  m{number}([\"{}\"])", escape(label)));
         ids.entry(NodeRef::module(&module.key)).or_insert_with(|| format!("m{number}"));
     }
-    for node in missing(&graph.edges, &ids) {
+    for node in missing(&graph.edges, |node| ids.contains_key(node)) {
         let id = format!("x{}", ids.len());
         line(&mut out, format_args!("  {id}[\"{}\"]:::missing", escape(&node.key)));
         ids.insert(node, id);
@@ -80,15 +81,6 @@ pub fn whole(graph: &Graph) -> String {
     }
     out.push_str("  classDef external stroke-dasharray:6 4\n  classDef missing stroke-dasharray:2 2\n");
     out
-}
-
-/// Ends of edges that are no node, sorted with stacks first.
-fn missing(edges: &[Edge], ids: &BTreeMap<NodeRef, String>) -> Vec<NodeRef> {
-    let ends = edges.iter().flat_map(|edge| [&edge.from, &edge.to]);
-    let mut missing: Vec<NodeRef> = ends.filter(|node| !ids.contains_key(*node)).cloned().collect();
-    missing.sort_by(|a, b| (a.kind != NodeKind::Stack, &a.key).cmp(&(b.kind != NodeKind::Stack, &b.key)));
-    missing.dedup();
-    missing
 }
 
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {

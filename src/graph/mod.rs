@@ -11,13 +11,16 @@
 //! - `base_facts`: what changed besides files, from two configurations or two graphs.
 //! - `explain`: the chain from a changed path to a stack.
 //! - `validate`: whether a graph can be worked with.
-//! - `dot`, `text`, `mermaid`: the graph for people.
+//! - `dot`, `text`, `mermaid`, `svg`: the graph for people; `layout`: where nodes are drawn; `ends`: edges that
+//!   lead nowhere.
 
 mod affected;
 pub mod base_facts;
 pub mod cycles;
 pub mod dot;
+mod ends;
 pub mod explain;
+pub mod layout;
 pub mod mermaid;
 pub mod model;
 pub mod ordering;
@@ -26,6 +29,7 @@ pub mod resolution;
 pub mod resolve;
 mod settings;
 mod sorted;
+pub mod svg;
 pub mod text;
 pub mod union;
 pub mod validate;

@@ -3,12 +3,13 @@
 //! Git decides which files there are: what is tracked, and on a laptop what is new and not ignored.
 //! Nothing outside of the repository is ever read, whatever links say.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
-use super::git::{Blobs, Git, GitError, TreeEntry, is_inside};
+use super::git::{Blobs, Difference, Git, GitError, TreeEntry, TreeKind};
+use super::root::Root;
 use crate::ids::{Sha, normalise_path};
 use crate::scan::files::{Entry, EntryKind, Files, join, parent};
 
@@ -24,45 +25,53 @@ const LINKS_MAX: usize = 40;
 /// A checkout on disk.
 #[derive(Debug)]
 pub struct WorkingTree {
-    root: PathBuf,
+    root: Root,
     entries: Vec<Entry>,
-    /// Directories that were found to lie inside the root; asking once per file costs as much as reading it.
-    inside: RefCell<BTreeSet<String>>,
+    /// Of files that are as the index has them: the ids of their content.
+    ids: BTreeMap<String, String>,
 }
 
 impl WorkingTree {
     /// Lists the checkout under `root`, whose links must be resolved already.
     pub fn open(root: &Path, git: &Git) -> Result<Self, GitError> {
         let mut entries = Vec::new();
+        let mut ids = BTreeMap::new();
         if git.is_repository() {
-            let tracked = git.index()?.into_iter();
-            let untracked =
-                git.untracked()?.into_iter().map(|path| TreeEntry { mode: String::new(), id: String::new(), path });
-            for file in tracked.chain(untracked) {
-                let kind = if file.mode == SUBMODULE { Some(EntryKind::Submodule) } else { kind_of(root, &file.path) };
-                entries.extend(kind.map(|kind| Entry { path: file.path, kind }));
+            let (index, differences) = git.working_tree()?;
+            let mut differing = BTreeSet::new();
+            for difference in differences {
+                let (Difference::Untracked(path) | Difference::Deleted(path) | Difference::Modified(path)) = difference;
+                if differing.insert(path.clone()) {
+                    entries.extend(kind_of(root, &path).map(|kind| Entry { path, kind }));
+                }
+            }
+            for TreeEntry { kind, id, path } in index {
+                let kind = match kind {
+                    TreeKind::Submodule => Some(EntryKind::Submodule),
+                    _ if differing.contains(&path) => continue,
+                    TreeKind::Link => kind_of(root, &path),
+                    TreeKind::File => {
+                        ids.insert(path.clone(), id);
+                        Some(EntryKind::File)
+                    }
+                };
+                entries.extend(kind.map(|kind| Entry { path, kind }));
             }
         } else {
             walk(root, &mut entries);
         }
         entries.sort();
         entries.dedup_by(|a, b| a.path == b.path);
-        Ok(Self { root: root.to_owned(), entries, inside: RefCell::default() })
+        Ok(Self { root: Root::open(root), entries, ids })
     }
 
     pub fn root(&self) -> &Path {
-        &self.root
+        self.root.path()
     }
 
-    fn is_inside(&self, directory: &str) -> bool {
-        if self.inside.borrow().contains(directory) {
-            return true;
-        }
-        let found = is_inside(&self.root, &self.root.join(directory));
-        if found {
-            self.inside.borrow_mut().insert(directory.to_owned());
-        }
-        found
+    /// The id of a file's content where git vouches for it.
+    pub fn id(&self, path: &str) -> Option<&str> {
+        self.ids.get(path).map(String::as_str)
     }
 }
 
@@ -72,28 +81,9 @@ impl Files for WorkingTree {
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
-        let full = self.root.join(path);
-        let found = fs::symlink_metadata(&full).map_err(|error| error.to_string())?;
-        let size = if found.is_symlink() {
-            if !is_inside(&self.root, &full) {
-                return Err("the link leads out of the checkout, or nowhere".to_owned());
-            }
-            fs::metadata(&full).map_err(|error| error.to_string())?.len()
-        } else {
-            found.len()
-        };
-        if !self.is_inside(parent(path)) {
-            return Err("it is not inside the checkout".to_owned());
-        }
-        if size > FILE_BYTES_MAX {
-            return Err(format!("it is larger than {FILE_BYTES_MAX} bytes"));
-        }
-        fs::read(&full).map_err(|error| error.to_string())
+        self.root.read(path, FILE_BYTES_MAX)
     }
 }
-
-const SUBMODULE: &str = "160000";
-const LINK: &str = "120000";
 
 /// What stands at a path on disk; `None` for nothing, and for what is neither file nor link.
 fn kind_of(root: &Path, path: &str) -> Option<EntryKind> {
@@ -137,7 +127,9 @@ fn walk(root: &Path, entries: &mut Vec<Entry>) {
 pub struct Commit {
     entries: Vec<Entry>,
     blobs_by_path: BTreeMap<String, String>,
-    blobs: RefCell<Blobs>,
+    git: Git,
+    /// Processes of git that wait for a question; there are as many as threads that ask at once.
+    idle: Mutex<Vec<Blobs>>,
 }
 
 impl Commit {
@@ -146,7 +138,7 @@ impl Commit {
         let mut blobs = git.blobs()?;
         let links: BTreeMap<String, String> = tree
             .iter()
-            .filter(|file| file.mode == LINK)
+            .filter(|file| file.kind == TreeKind::Link)
             .filter_map(|file| {
                 let target = String::from_utf8(blobs.read(&file.id, FILE_BYTES_MAX).ok()?).ok()?;
                 Some((file.path.clone(), target))
@@ -154,21 +146,38 @@ impl Commit {
             .collect();
         let blobs_by_path: BTreeMap<String, String> = tree
             .iter()
-            .filter(|file| file.mode != SUBMODULE)
+            .filter(|file| file.kind != TreeKind::Submodule)
             .map(|file| (file.path.clone(), file.id.clone()))
             .collect();
         let entries = tree
             .into_iter()
             .map(|file| {
-                let kind = match file.mode.as_str() {
-                    SUBMODULE => EntryKind::Submodule,
-                    LINK => link_kind(&file.path, &links, &blobs_by_path),
-                    _ => EntryKind::File,
+                let kind = match file.kind {
+                    TreeKind::Submodule => EntryKind::Submodule,
+                    TreeKind::Link => link_kind(&file.path, &links, &blobs_by_path),
+                    TreeKind::File => EntryKind::File,
                 };
                 Entry { path: file.path, kind }
             })
             .collect();
-        Ok(Self { entries, blobs_by_path, blobs: RefCell::new(blobs) })
+        Ok(Self { entries, blobs_by_path, git: git.clone(), idle: Mutex::new(vec![blobs]) })
+    }
+}
+
+impl Commit {
+    /// The id of a file's content.
+    pub fn id(&self, path: &str) -> Option<&str> {
+        self.blobs_by_path.get(self.end_of(path).ok()?).map(String::as_str)
+    }
+
+    /// Where a path ends once it is followed.
+    fn end_of<'p>(&'p self, path: &'p str) -> Result<&'p str, String> {
+        let at = self.entries.binary_search_by(|entry| entry.path.as_str().cmp(path)).ok();
+        match at.map(|at| &self.entries[at].kind) {
+            Some(EntryKind::FileLink { target }) => Ok(target),
+            Some(EntryKind::BadLink { reason }) => Err(reason.clone()),
+            _ => Ok(path),
+        }
     }
 }
 
@@ -178,14 +187,14 @@ impl Files for Commit {
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
-        let at = self.entries.binary_search_by(|entry| entry.path.as_str().cmp(path)).ok();
-        let path = match at.map(|at| &self.entries[at].kind) {
-            Some(EntryKind::FileLink { target }) => target,
-            Some(EntryKind::BadLink { reason }) => return Err(reason.clone()),
-            _ => path,
-        };
+        let path = self.end_of(path)?;
         let id = self.blobs_by_path.get(path).ok_or("no such file")?;
-        self.blobs.borrow_mut().read(id, FILE_BYTES_MAX)
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = idle().pop();
+        let mut blobs = waiting.map_or_else(|| self.git.blobs().map_err(|error| error.to_string()), Ok)?;
+        let content = blobs.read(id, FILE_BYTES_MAX);
+        idle().push(blobs);
+        content
     }
 }
 

@@ -18,6 +18,7 @@ pub enum Format {
 pub enum Picture {
     Dot,
     Mermaid,
+    Svg,
 }
 
 /// One of the two streams of a process.

@@ -1,7 +1,7 @@
 //! Questions to `git`, asked without a shell and with bounded answers.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use super::environment::Environment;
@@ -27,8 +27,18 @@ pub enum GitError {
 /// A repository, or any directory to ask about one. Paths are relative to it, in and out.
 #[derive(Debug, Clone)]
 pub struct Git {
+    program: PathBuf,
     root: PathBuf,
     env: Environment,
+}
+
+/// A path of the working tree that is not as the index has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Difference {
+    /// Git knows nothing of it and does not ignore it.
+    Untracked(String),
+    Deleted(String),
+    Modified(String),
 }
 
 /// What changed between two commits.
@@ -44,17 +54,35 @@ pub struct Changes {
 /// A file of a commit or of the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeEntry {
-    pub mode: String,
+    pub kind: TreeKind,
     /// Of the blob or, for a submodule, of the commit.
     pub id: String,
     pub path: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TreeKind {
+    File,
+    /// A symbolic link.
+    Link,
+    Submodule,
+}
+
+impl TreeKind {
+    fn of_mode(mode: &str) -> Self {
+        match mode {
+            "120000" => Self::Link,
+            "160000" => Self::Submodule,
+            _ => Self::File,
+        }
+    }
 }
 
 impl Git {
     pub fn new(root: impl Into<PathBuf>, env: &Environment) -> Self {
         // A GIT_DIR of the caller would make every answer about another repository.
         let env = env.clone().without(|name| matches!(name, "GIT_DIR" | "GIT_WORK_TREE" | "GIT_INDEX_FILE"));
-        Self { root: root.into(), env }
+        Self { program: program(&env), root: root.into(), env }
     }
 
     /// The top directory of the working tree, `None` outside of any.
@@ -163,27 +191,50 @@ impl Git {
             let (head, path) = line.split_once('\t')?;
             let mut words = head.split(' ');
             let (mode, _kind, id) = (words.next()?, words.next()?, words.next()?);
-            Some(TreeEntry { mode: mode.to_owned(), id: id.to_owned(), path: path.to_owned() })
+            Some(TreeEntry { kind: TreeKind::of_mode(mode), id: id.to_owned(), path: path.to_owned() })
         };
         Ok(answer.split('\0').filter_map(entry).collect())
     }
 
-    /// Every file of the index.
-    pub fn index(&self) -> Result<Vec<TreeEntry>, GitError> {
+    /// Every file of the index, and how the working tree differs from it. Git is asked everything at once.
+    pub fn working_tree(&self) -> Result<(Vec<TreeEntry>, Vec<Difference>), GitError> {
+        let flags = |asked: [&'static str; 2]| ["ls-files", "-z", "-t", asked[0], asked[1]];
+        std::thread::scope(|scope| {
+            let unknown = scope.spawn(move || self.differences(&flags(["--others", "--exclude-standard"])));
+            let known = scope.spawn(move || self.differences(&flags(["--deleted", "--modified"])));
+            let index = self.index()?;
+            let mut differences = Vec::new();
+            for asked in [unknown, known] {
+                differences.extend(asked.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+            }
+            Ok((index, differences))
+        })
+    }
+
+    fn index(&self) -> Result<Vec<TreeEntry>, GitError> {
         let answer = self.text(&["ls-files", "-z", "--stage", "--cached"])?;
         let entry = |line: &str| {
             let (head, path) = line.split_once('\t')?;
             let mut words = head.split(' ');
             let (mode, id) = (words.next()?, words.next()?);
-            Some(TreeEntry { mode: mode.to_owned(), id: id.to_owned(), path: path.to_owned() })
+            Some(TreeEntry { kind: TreeKind::of_mode(mode), id: id.to_owned(), path: path.to_owned() })
         };
         Ok(answer.split('\0').filter_map(entry).collect())
     }
 
-    /// Files of the working tree that git knows nothing of and does not ignore.
-    pub fn untracked(&self) -> Result<Vec<String>, GitError> {
-        let answer = self.text(&["ls-files", "-z", "--others", "--exclude-standard"])?;
-        Ok(answer.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect())
+    fn differences(&self, args: &[&str]) -> Result<Vec<Difference>, GitError> {
+        let answer = self.text(args)?;
+        let difference = |line: &str| {
+            let (tag, path) = line.split_once(' ')?;
+            let path = path.to_owned();
+            match tag {
+                "?" => Some(Difference::Untracked(path)),
+                "R" => Some(Difference::Deleted(path)),
+                "C" | "M" => Some(Difference::Modified(path)),
+                _ => None,
+            }
+        };
+        Ok(answer.split('\0').filter_map(difference).collect())
     }
 
     /// A process that answers with one blob after the other.
@@ -201,7 +252,7 @@ impl Git {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new("git");
+        let mut command = Command::new(&self.program);
         command
             .arg("-C")
             .arg(&self.root)
@@ -249,6 +300,13 @@ impl Git {
     fn line(&self, args: &[&str]) -> Result<String, GitError> {
         Ok(self.text(args)?.trim_end().to_owned())
     }
+}
+
+/// Git by its path: a process can then be started without copying this one.
+fn program(env: &Environment) -> PathBuf {
+    let folders = env.get("PATH").into_iter().flat_map(std::env::split_paths);
+    let found = folders.filter(|folder| folder.is_absolute()).map(|folder| folder.join("git"));
+    found.into_iter().find(|file| file.is_file()).unwrap_or_else(|| PathBuf::from("git"))
 }
 
 fn read_text(pipe: impl Read) -> String {
@@ -318,11 +376,6 @@ impl Drop for Blobs {
         let _already_gone = self.child.kill();
         let _reaped = self.child.wait();
     }
-}
-
-/// Whether a path lies inside a directory once all links are followed.
-pub(super) fn is_inside(root: &Path, path: &Path) -> bool {
-    path.canonicalize().is_ok_and(|real| real.starts_with(root))
 }
 
 #[cfg(test)]

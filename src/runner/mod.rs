@@ -3,7 +3,9 @@
 //! What all commands stand on:
 //!
 //! - `environment`, `facts`: what the process was given, and what a job knows of itself.
-//! - `git`, `checkout`: questions to git; working tree and commit as the scan sees them.
+//! - `git`, `root`, `checkout`: questions to git; reading below one directory; working tree and commit as the scan
+//!   sees them.
+//! - `scan_cache`: what earlier scans found.
 //! - `progress`: one line on a terminal while a scan takes long.
 //! - `console`, `outputs`: what people and later steps of a workflow read.
 //! - `stop`: why a command ends early.
@@ -44,6 +46,8 @@ pub mod process;
 mod progress;
 pub mod report;
 pub mod resolve;
+mod root;
+mod scan_cache;
 pub mod server;
 pub mod stack;
 pub mod stack_job;
@@ -64,8 +68,12 @@ use environment::Environment;
 use facts::Facts;
 use git::{Git, GitError};
 use process::Limits;
+use scan_cache::{Identified, Remembered, ScanCache};
 use server::Server;
 use stop::Stop;
+
+/// Names a directory, relative to the checkout, in which scans leave what they found for the next one.
+pub const SCAN_CACHE: &str = "STACKORDER_SCAN_CACHE";
 
 /// One call of the command line, with everything it may touch.
 pub struct Job {
@@ -96,8 +104,21 @@ impl Job {
     /// Scans the checkout under its own configuration.
     pub fn scan(&self) -> Result<ScannedTree, Stop> {
         let tree = WorkingTree::open(&self.root, &self.git)?;
-        let scanned = progress::scan(&self.console, "reading the checkout", &tree, &self.scan_options())?;
+        let scanned = self.scan_files("reading the checkout", &tree, &self.scan_options())?;
         Ok(ScannedTree { tree, scanned })
+    }
+
+    /// Scans, with the help of earlier scans where the environment names a place for them.
+    fn scan_files(&self, what: &str, files: &impl Identified, options: &ScanOptions) -> Result<Scanned, Stop> {
+        let Some(directory) = self.env.get(SCAN_CACHE) else {
+            return Ok(progress::scan(&self.console, what, files, options)?);
+        };
+        let cache = ScanCache::open(&self.root.join(directory));
+        let scanned = progress::scan(&self.console, what, &Remembered { files, cache: &cache }, options)?;
+        if let Err(error) = cache.save() {
+            self.console.warn(&format!("the scan cache in {directory} is not written: {error}"));
+        }
+        Ok(scanned)
     }
 
     /// Everything that is wrong with the configuration of the checkout.

@@ -1,6 +1,5 @@
 //! One line on a terminal while a scan takes long; nothing anywhere else.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +10,7 @@ use std::time::Duration;
 
 use super::console::Console;
 use crate::scan::files::{Entry, Files, parent};
-use crate::scan::{ScanError, ScanOptions, Scanned, scan as scan_quietly};
+use crate::scan::{FileFacts, ScanError, ScanOptions, Scanned, scan as scan_quietly};
 
 /// A scan that ends sooner needs no words.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -100,12 +99,20 @@ fn write(to: &Mutex<dyn Write + Send>, text: &str) {
 struct Counted<'a> {
     files: &'a dyn Files,
     counts: Arc<Counts>,
-    directories: RefCell<BTreeSet<String>>,
+    directories: Mutex<BTreeSet<String>>,
 }
 
 impl<'a> Counted<'a> {
     fn new(files: &'a dyn Files, counts: Arc<Counts>) -> Self {
-        Self { files, counts, directories: RefCell::default() }
+        Self { files, counts, directories: Mutex::default() }
+    }
+
+    fn count(&self, path: &str) {
+        self.counts.files.fetch_add(1, Ordering::Relaxed);
+        let mut directories = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
+        if directories.insert(parent(path).to_owned()) {
+            self.counts.directories.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -115,13 +122,20 @@ impl Files for Counted<'_> {
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
-        self.counts.files.fetch_add(1, Ordering::Relaxed);
-        let directory = parent(path);
-        if !self.directories.borrow().contains(directory) {
-            self.directories.borrow_mut().insert(directory.to_owned());
-            self.counts.directories.fetch_add(1, Ordering::Relaxed);
-        }
+        self.count(path);
         self.files.read(path)
+    }
+
+    fn known(&self, path: &str) -> Option<FileFacts> {
+        let known = self.files.known(path);
+        if known.is_some() {
+            self.count(path);
+        }
+        known
+    }
+
+    fn learn(&self, path: &str, facts: &FileFacts) {
+        self.files.learn(path, facts);
     }
 }
 

@@ -10,7 +10,7 @@ use super::fallback::tell_unconfirmed;
 use super::git::Changes;
 use super::server::{CallError, Server};
 use super::stop::Stop;
-use super::{Job, ScannedTree, outputs, progress};
+use super::{Job, ScannedTree, outputs};
 use crate::api::{CreateRunRequest, GraphUploadRequest};
 use crate::config::STACK_FILE;
 use crate::config::compare::differing_keys;
@@ -269,7 +269,7 @@ fn graph_at(job: &Job, commit: &Sha, config: &RepoConfig) -> Result<Graph, Stop>
         config: Some(config.clone()),
         ..ScanOptions::new(&job.facts.repo, commit.as_str())
     };
-    Ok(progress::scan(&job.console, "reading the base", &files, &options)?.graph)
+    Ok(job.scan_files("reading the base", &files, &options)?.graph)
 }
 
 fn gone_directories(base: &Graph, change: &Change) -> BTreeSet<String> {

@@ -4,15 +4,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::reader::FileFacts;
 use crate::ids::normalise_path;
 
 /// A checkout or a commit. Paths are relative to the repository root and separated by `/`.
-pub trait Files {
+/// A scan reads from several threads at once.
+pub trait Files: Sync {
     /// Every file, in any order. The walker may leave out `.git`, `.terraform` and `node_modules`.
     fn list(&self) -> Vec<Entry>;
 
     /// The content, or the reason in a few words. A link is read through to its target.
     fn read(&self, path: &str) -> Result<Vec<u8>, String>;
+
+    /// What an earlier scan found in this very content.
+    fn known(&self, _path: &str) -> Option<FileFacts> {
+        None
+    }
+
+    /// Tells what this scan found, for a later one.
+    fn learn(&self, _path: &str, _facts: &FileFacts) {}
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

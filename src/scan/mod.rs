@@ -35,6 +35,7 @@ pub mod value;
 mod watch_paths;
 
 pub use files::{Entry, EntryKind, Files, MemoryFiles};
+pub use reader::FileFacts;
 
 use crate::config::glob::PathGlobs;
 use crate::config::model::{ModulesConfig, RepoConfig, StacksConfig};

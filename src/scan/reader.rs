@@ -3,7 +3,10 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::declarations::{self, Declarations};
@@ -39,18 +42,12 @@ impl<'f> Reader<'f> {
             declarations: RefCell::default(),
             warnings: Vec::new(),
         };
-        let walked: Vec<String> = reader.tree.walk().map(|(path, _)| path.to_owned()).collect();
-        for path in walked {
-            if is_terraform_file(&path) {
-                reader.read_terraform(&path);
-            } else if is_input_file(&path) {
-                if let Err(reason) = reader.read(&path) {
-                    reader.warnings.push(Warning::new("file_unreadable", reason).in_file(&path));
-                }
-            } else if is_config_file(&path) {
-                // It counts for the hash; whether it can be used is asked where a stack uses it.
-                drop(reader.read(&path));
-            }
+        let is_wanted = |path: &str| is_terraform_file(path) || is_input_file(path) || is_config_file(path);
+        let walked: Vec<&str> = reader.tree.walk().map(|(path, _)| path).filter(|path| is_wanted(path)).collect();
+        let found = in_parallel(&walked, |path| look(files, &reader.tree, path));
+        let found: Vec<(String, Looked)> = walked.iter().map(|path| (*path).to_owned()).zip(found).collect();
+        for (path, looked) in found {
+            reader.take(path, looked);
         }
         reader
     }
@@ -70,14 +67,23 @@ impl<'f> Reader<'f> {
         }
     }
 
-    fn read_terraform(&mut self, path: &str) {
-        match self.read(path) {
-            Ok(bytes) => {
-                let file = terraform_file::read(path, &bytes);
-                self.terraform.insert(path.to_owned(), file);
-                self.by_directory.entry(parent(path).to_owned()).or_default().push(path.to_owned());
+    /// Keeps what a file says.
+    fn take(&mut self, path: String, looked: Looked) {
+        match looked {
+            Ok(facts) => {
+                if is_terraform_file(&path) {
+                    self.terraform.insert(path.clone(), facts.terraform);
+                    self.by_directory.entry(parent(&path).to_owned()).or_default().push(path.clone());
+                }
+                self.digests.get_mut().insert(path, facts.digest);
             }
-            Err(reason) => self.warnings.push(Warning::new("file_unreadable", reason).in_file(path)),
+            Err(reason) => {
+                // Whether a configuration file can be used is asked where a stack uses it.
+                if !is_config_file(&path) {
+                    self.warnings.push(Warning::new("file_unreadable", reason).in_file(&path));
+                }
+                self.digests.get_mut().insert(path, String::new());
+            }
         }
     }
 
@@ -90,8 +96,11 @@ impl<'f> Reader<'f> {
         let paths: Vec<String> = names
             .map(|name| if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") })
             .collect();
-        for path in paths.iter().filter(|path| !self.digests.borrow().contains_key(*path)).collect::<Vec<_>>() {
-            self.read_terraform(path);
+        for path in paths {
+            if !self.digests.borrow().contains_key(&path) {
+                let looked = look(self.files, &self.tree, &path);
+                self.take(path, looked);
+            }
         }
     }
 
@@ -122,7 +131,7 @@ impl<'f> Reader<'f> {
             return known.clone();
         }
         let paths = read_by(tool, self.paths(directory));
-        let files = paths.filter_map(|path| Some((path.as_str(), self.files.read(path).ok()?)));
+        let files = paths.filter_map(|path| Some((path.as_str(), self.tree.read(self.files, path).ok()?)));
         let read = Rc::new(declarations::read(files));
         self.declarations.borrow_mut().insert(key, read.clone());
         read
@@ -139,6 +148,61 @@ impl<'f> Reader<'f> {
         }
         hex(&hash.finalize())
     }
+}
+
+/// What a scan needs of the content of one file, wherever it lies.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FileFacts {
+    /// Hex SHA-256.
+    pub digest: String,
+    /// Says nothing for a file that is not Terraform's.
+    #[serde(default, skip_serializing_if = "TerraformFile::is_empty")]
+    pub terraform: TerraformFile,
+}
+
+/// The facts, or why the file cannot be read.
+type Looked = Result<FileFacts, String>;
+
+fn look(files: &dyn Files, tree: &Tree, path: &str) -> Looked {
+    if let Some(FileFacts { digest, terraform }) = files.known(path) {
+        return Ok(FileFacts { digest, terraform: terraform.at(path) });
+    }
+    let bytes = tree.read(files, path)?;
+    let terraform = if is_terraform_file(path) { terraform_file::read(path, &bytes) } else { TerraformFile::default() };
+    let facts = FileFacts { digest: hex(&Sha256::digest(&bytes)), terraform };
+    files.learn(path, &facts);
+    Ok(facts)
+}
+
+/// Most threads of one scan: reading ends sooner on many processors, but a runner has few and shares them.
+const THREADS_MAX: usize = 8;
+
+/// Paths that a thread takes at once, so that taking costs nothing beside reading.
+const BATCH: usize = 32;
+
+/// Does something with each path on all processors; the answers are in the order of the paths.
+fn in_parallel<T: Send>(paths: &[&str], work: impl Fn(&str) -> T + Sync) -> Vec<T> {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let threads = processors.min(THREADS_MAX).min(paths.len().div_ceil(BATCH));
+    if threads <= 1 {
+        return paths.iter().map(|path| work(path)).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let share = || {
+        let mut batches = Vec::new();
+        loop {
+            let batch = next.fetch_add(1, Ordering::Relaxed);
+            let Some(paths) = paths.chunks(BATCH).nth(batch) else { return batches };
+            batches.push((batch, paths.iter().map(|path| work(path)).collect::<Vec<T>>()));
+        }
+    };
+    let mut batches = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(share)).collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined.flat_map(|share| share.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect::<Vec<_>>()
+    });
+    batches.sort_by_key(|(batch, _)| *batch);
+    batches.into_iter().flat_map(|(_, found)| found).collect()
 }
 
 fn is_config_file(path: &str) -> bool {

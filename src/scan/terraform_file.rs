@@ -3,6 +3,7 @@
 //! Every file is read alone and keeps its expressions unevaluated; [`super::directory`] puts a directory together
 //! as Terraform would, and knows which file overrides which.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::hcl::{self, Block, Body};
@@ -10,7 +11,8 @@ use super::value::Expression;
 use crate::graph::model::Warning;
 
 /// The parts of one file that matter, in the order of the text.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TerraformFile {
     pub backends: Vec<BackendBlock>,
     pub modules: Vec<ModuleCall>,
@@ -22,8 +24,23 @@ pub struct TerraformFile {
     pub warnings: Vec<Warning>,
 }
 
+impl TerraformFile {
+    /// Whether it says nothing at all.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The same content at another place.
+    pub fn at(mut self, path: &str) -> Self {
+        for warning in &mut self.warnings {
+            path.clone_into(&mut warning.file);
+        }
+        self
+    }
+}
+
 /// `backend "<kind>" { … }` inside a `terraform` block.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BackendBlock {
     pub kind: String,
     pub line: u32,
@@ -31,7 +48,7 @@ pub struct BackendBlock {
 }
 
 /// `module "<name>" { … }`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModuleCall {
     pub name: String,
     pub line: u32,
@@ -40,7 +57,7 @@ pub struct ModuleCall {
 }
 
 /// `data "terraform_remote_state" "<name>" { … }`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RemoteState {
     pub name: String,
     pub line: u32,

@@ -8,15 +8,16 @@ use std::collections::BTreeMap;
 
 use hcl_edit::expr::Expression as Parsed;
 use hcl_edit::template::Element;
+use serde::{Deserialize, Serialize};
 
 /// An expression as a file has it, in either syntax.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Expression {
     pub line: u32,
     pub text: Text,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Text {
     Hcl(String),
     Json(serde_json::Value),

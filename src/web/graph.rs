@@ -8,12 +8,12 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use serde::Deserialize;
 
-use super::graph_svg::{self, Place};
 use super::graph_view::{self, Picture, Scope, Shape};
 use super::page::{self, PageError, Section, Shell};
 use super::parts::{Link, Tone};
 use super::repository::{anchor, named, newest_rows};
 use super::{Pages, Shares, links, stack_view};
+use crate::graph::layout::{self, Place};
 use crate::graph::model::{Graph, NodeKind, NodeRef};
 use crate::ids::{RepoName, RunId, Sha, StackKey};
 use crate::render::words::{self, count};
@@ -116,7 +116,7 @@ pub async fn show(
     let nodes: Vec<NodeView> = picture.shapes.iter().map(|shape| drawer.node(shape)).collect();
     let widths: Vec<f64> = nodes.iter().map(|node| node.place.width).collect();
     let pairs: Vec<(usize, usize)> = picture.edges.iter().map(|(pair, _)| *pair).collect();
-    let drawing = graph_svg::draw(&widths, &pairs);
+    let drawing = layout::draw(&widths, &pairs);
     let shell = Shell::new(format!("Graph of {}", repo.full_name), Section::Other);
     let page = GraphPage {
         shell: shell.refreshed(REFRESH_MS),

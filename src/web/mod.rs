@@ -6,7 +6,7 @@
 //! - `assets`: style sheet, script and icon under names that change with their content.
 //! - `overview`, `runs`, `run`, `repository`, `graph`: one page each.
 //! - `run_view`, `stack_view`: a run and its stacks in words; `attention`: the one thing a person must do next.
-//! - `graph_view`: what of a graph is drawn; `graph_svg`: where it is drawn.
+//! - `graph_view`: what of a graph is drawn.
 //! - `parts`: badges, times and links as HTML; `links`: addresses of pages, ours and GitHub's.
 
 use std::sync::Arc;
@@ -23,7 +23,6 @@ use crate::store::Store;
 mod assets;
 mod attention;
 mod graph;
-mod graph_svg;
 mod graph_view;
 mod guard;
 mod links;

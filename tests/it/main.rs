@@ -4,6 +4,7 @@
 //! - `story`, `evidence`: the demo plays the life of a change; what it left behind is checked without believing it.
 //! - `bad_input`, `api_refusals`: what people and foreign programs get wrong, at the command line and over HTTP.
 //! - `configuration`: checking a configuration and showing what counts for a stack.
+//! - `generated`: large repositories with known answers.
 //! - `store_contract`: one suite for every store; `actions`: the shell of the actions; `tidy`: who may use whom;
 //!   `readme`: what the documents promise.
 
@@ -13,6 +14,7 @@ mod bad_input;
 mod configuration;
 mod databases;
 mod evidence;
+mod generated;
 mod machine;
 mod readme;
 mod store_contract;

@@ -3,7 +3,7 @@
 use super::{changing, small};
 use crate::config::model::RepoConfig;
 use crate::graph::mermaid::{waves_mermaid, whole};
-use crate::graph::{dot::dot, ordering, resolve, text::text};
+use crate::graph::{dot::dot, ordering, resolve, svg, text::text};
 
 #[test]
 fn dot_shows_kinds_of_nodes_edges_and_waves() {
@@ -82,4 +82,36 @@ fn the_whole_graph_as_mermaid_shows_every_kind_of_node_and_edge() {
       classDef external stroke-dasharray:6 4
       classDef missing stroke-dasharray:2 2
     "#);
+}
+
+#[test]
+fn svg_shows_every_node_once_and_no_name_ends_its_element() {
+    let mut graph = small::graph("a <- <b>&\"x, a <= c, m/x < a, away <- c, gone <- c");
+    graph.stacks.iter_mut().filter(|stack| stack.key == "away").for_each(|stack| stack.external = true);
+    graph.stacks.retain(|stack| stack.key != "gone");
+    let drawn = svg::whole(&graph);
+    for (class, times) in [
+        ("class=\"stack\"", 3),
+        ("class=\"stack external\"", 1),
+        ("class=\"module\"", 1),
+        ("class=\"missing\"", 1),
+        ("class=\"depends_on\"", 3),
+        ("class=\"reads_state\"", 1),
+        ("class=\"uses_module\"", 1),
+    ] {
+        assert_eq!(drawn.matches(class).count(), times, "{class}: {drawn}");
+    }
+    assert!(drawn.contains("<title>&lt;b&gt;&amp;&quot;x</title>"), "{drawn}");
+    assert!(!drawn.contains("<b>"), "{drawn}");
+}
+
+#[test]
+fn svg_of_a_change_shows_the_affected_stacks_with_wave_and_reasons() {
+    let graph = small::graph("a <- b, b <- c, d");
+    let resolution = resolve(&graph, &RepoConfig::default(), &changing(&["b/x.tf"]));
+    let drawn = svg::waves(&resolution, &ordering(&graph));
+    assert!(
+        drawn.contains("<title>b: wave 0, changed</title>") && drawn.contains("<title>c: wave 1, dependent</title>")
+    );
+    assert_eq!((drawn.matches("<g>").count(), drawn.matches("<path ").count()), (2, 1), "{drawn}");
 }

@@ -1,0 +1,225 @@
+//! What earlier scans found, kept between processes by git's id of the content.
+//!
+//! Only a file that git calls unchanged is looked up, so an edit is read and never guessed. Whoever can write the cache
+//! can change what a scan says; it belongs where only the owner of the checkout writes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::checkout::{Commit, WorkingTree};
+use crate::scan::directory::is_terraform_file;
+use crate::scan::{Entry, FileFacts, Files};
+
+/// Goes up with every change of what the scan takes out of a file.
+const FORMAT: u32 = 1;
+
+const FILE_NAME: &str = "files";
+
+/// A larger cache forgets what the last scan did not use.
+const BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Files whose content has a name that git gave it.
+pub(super) trait Identified: Files {
+    /// What the bytes of a working tree are may depend on filters; those of a commit never do.
+    const SPACE: char;
+
+    /// Equal ids mean equal bytes.
+    fn id(&self, path: &str) -> Option<&str>;
+}
+
+impl Identified for WorkingTree {
+    const SPACE: char = 'w';
+
+    fn id(&self, path: &str) -> Option<&str> {
+        self.id(path)
+    }
+}
+
+impl Identified for Commit {
+    const SPACE: char = 'c';
+
+    fn id(&self, path: &str) -> Option<&str> {
+        self.id(path)
+    }
+}
+
+/// The cache of one directory while a scan uses it.
+#[derive(Debug)]
+pub(super) struct ScanCache {
+    directory: PathBuf,
+    /// A line of header, then `<key> <facts as JSON>` in the order of the keys, which are equally long.
+    text: String,
+    lines: Vec<Range<usize>>,
+    /// By line.
+    used: Vec<AtomicBool>,
+    learned: Mutex<BTreeMap<String, String>>,
+}
+
+impl ScanCache {
+    /// What the directory holds. A cache that is missing, of another version or damaged is an empty one.
+    pub fn open(directory: &Path) -> Self {
+        let text = Some(directory.join(FILE_NAME))
+            .filter(|file| fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.len() <= 2 * BYTES_MAX))
+            .and_then(|file| fs::read_to_string(file).ok())
+            .filter(|text| text.starts_with(&header()))
+            .unwrap_or_default();
+        let mut at = text.find('\n').map_or(text.len(), |end| end + 1);
+        let mut lines = Vec::new();
+        while let Some(length) = text[at..].find('\n') {
+            lines.push(at..at + length);
+            at += length + 1;
+        }
+        Self {
+            directory: directory.to_owned(),
+            text,
+            used: lines.iter().map(|_| AtomicBool::new(false)).collect(),
+            lines,
+            learned: Mutex::default(),
+        }
+    }
+
+    fn get(&self, key: &str) -> Option<FileFacts> {
+        let text = self.text.as_bytes();
+        let key_of = |line: &Range<usize>| &text[line.start..line.end.min(line.start + key.len())];
+        let at = self.lines.binary_search_by(|line| key_of(line).cmp(key.as_bytes())).ok()?;
+        let facts = self.text[self.lines[at].clone()][key.len()..].strip_prefix(' ')?;
+        let facts = serde_json::from_str(facts).ok()?;
+        self.used[at].store(true, Ordering::Relaxed);
+        Some(facts)
+    }
+
+    fn put(&self, key: String, facts: &FileFacts) {
+        let json = serde_json::to_string(facts).expect("facts have text keys");
+        self.learned.lock().unwrap_or_else(PoisonError::into_inner).insert(key, json);
+    }
+
+    /// Writes what this scan learned, if anything. Of two scans at once one is remembered.
+    pub fn save(self) -> io::Result<()> {
+        let mut entries = self.learned.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let learned: usize = entries.values().map(String::len).sum();
+        let is_crowded = (self.text.len() + learned) as u64 > BYTES_MAX;
+        for (line, used) in self.lines.into_iter().zip(self.used) {
+            let Some((key, json)) = self.text[line].split_once(' ') else { continue };
+            if !is_crowded || used.into_inner() {
+                entries.entry(key.to_owned()).or_insert_with(|| json.to_owned());
+            }
+        }
+        let mut text = header();
+        for (key, json) in entries {
+            text.extend([&key, " ", &json, "\n"]);
+        }
+        fs::create_dir_all(&self.directory)?;
+        let unfinished = self.directory.join(format!("{FILE_NAME}.{}", std::process::id()));
+        fs::write(&unfinished, text)
+            .and_then(|()| fs::rename(&unfinished, self.directory.join(FILE_NAME)))
+            .inspect_err(|_| drop(fs::remove_file(&unfinished)))
+    }
+}
+
+fn header() -> String {
+    format!("stackorder scan cache {FORMAT} of {}\n", env!("CARGO_PKG_VERSION"))
+}
+
+/// Files whose content is looked up before it is read.
+pub(super) struct Remembered<'a, T> {
+    pub files: &'a T,
+    pub cache: &'a ScanCache,
+}
+
+impl<T: Identified> Remembered<'_, T> {
+    /// Equal bytes say different things under names of different kinds.
+    fn key(&self, path: &str) -> Option<String> {
+        let syntax = match (is_terraform_file(path), path.ends_with(".json")) {
+            (true, false) => 'h',
+            (true, true) => 'j',
+            (false, _) => 'o',
+        };
+        Some(format!("{}{}{syntax}", self.files.id(path)?, T::SPACE))
+    }
+}
+
+impl<T: Identified> Files for Remembered<'_, T> {
+    fn list(&self) -> Vec<Entry> {
+        self.files.list()
+    }
+
+    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        self.files.read(path)
+    }
+
+    fn known(&self, path: &str) -> Option<FileFacts> {
+        self.cache.get(&self.key(path)?)
+    }
+
+    fn learn(&self, path: &str, facts: &FileFacts) {
+        if let Some(key) = self.key(path) {
+            self.cache.put(key, facts);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(digest: &str) -> FileFacts {
+        FileFacts { digest: digest.to_owned(), ..FileFacts::default() }
+    }
+
+    fn put(directory: &Path, entries: &[&str]) {
+        let cache = ScanCache::open(directory);
+        for key in entries {
+            cache.put((*key).to_owned(), &facts(key));
+        }
+        cache.save().unwrap();
+    }
+
+    #[test]
+    fn what_was_learned_is_known_the_next_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let directory = &directory.path().join("made/when/missing");
+        put(directory, &["bb", "aa"]);
+        put(directory, &["cc", "ab"]);
+        let cache = ScanCache::open(directory);
+        for key in ["aa", "ab", "bb", "cc"] {
+            assert_eq!(cache.get(key), Some(facts(key)));
+        }
+        assert_eq!(cache.get("dd"), None);
+        let files: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(files, [FILE_NAME], "nothing half written is left");
+    }
+
+    #[test]
+    fn a_damaged_or_foreign_cache_is_an_empty_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join(FILE_NAME);
+        let header = header();
+        let other = header.replace(" of ", " of another ");
+        for damaged in [
+            String::new(),
+            "\n\n".to_owned(),
+            header.trim_end().to_owned(),
+            format!("{header}a"),
+            format!("{header}a \n"),
+            format!("{header}a {{\"digest\":\n"),
+            format!("{header}a {{\"digest\":\"a\"}}"),
+            format!("{other}a {{\"digest\":\"a\"}}\n"),
+        ] {
+            fs::write(&file, &damaged).unwrap();
+            assert_eq!(ScanCache::open(directory.path()).get("a"), None, "{damaged:?}");
+            put(directory.path(), &["a"]);
+            assert_eq!(ScanCache::open(directory.path()).get("a"), Some(facts("a")), "{damaged:?}");
+        }
+        fs::remove_file(&file).unwrap();
+        fs::create_dir(&file).unwrap();
+        assert_eq!(ScanCache::open(directory.path()).get("a"), None);
+    }
+}
