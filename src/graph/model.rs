@@ -50,6 +50,9 @@ pub struct Stack {
     pub external: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub watch_paths: Vec<String>,
+    /// What `fileset` looks for outside of the directory: a file that appears or goes there is watched too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub watch_globs: Vec<String>,
     /// What matters only when this stack is planned; never repeated in `Graph::warnings`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,

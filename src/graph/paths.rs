@@ -1,11 +1,11 @@
 //! From changed paths to the stacks and modules that own or watch them (spec 11 §9).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::model::{Graph, ModuleKind, Stack, Warning};
 use super::ordering::Ordering;
 use crate::config::effective::{Instance, effective, instances};
-use crate::config::glob::{GlobError, PathGlobs};
+use crate::config::glob::{self, GlobError, PathGlobs};
 use crate::config::model::RepoConfig;
 use crate::ids::{STACK_KEY_BYTES_MAX, is_instance_name, normalise_path, split_key};
 use crate::scan::files::{ancestors, file_name, join, parent};
@@ -75,7 +75,7 @@ struct Sorter<'g> {
 
 impl<'g> Sorter<'g> {
     fn of(graph: &'g Graph, ordering: &Ordering, config: &'g RepoConfig, warnings: &mut Vec<Warning>) -> Self {
-        Self { owners: Owners::of(graph, ordering, config), ignore: ignore_globs(config, warnings) }
+        Self { owners: Owners::of(graph, ordering, config, warnings), ignore: ignore_globs(config, warnings) }
     }
 
     fn sort(&self, path: &str, touched: &mut Touched<'g>) {
@@ -110,36 +110,70 @@ struct Owners<'g> {
     stacks: HashMap<&'g str, Vec<(usize, &'g Stack)>>,
     modules: HashMap<&'g str, Vec<&'g str>>,
     watched: HashMap<&'g str, Vec<usize>>,
+    globs: WatchGlobs<'g>,
+}
+
+/// Globs of stacks, and for each the stacks that watch what it matches.
+struct WatchGlobs<'g> {
+    compiled: PathGlobs,
+    stacks: Vec<Vec<(usize, &'g Stack)>>,
+}
+
+/// Most different globs of all stacks together; compiling more takes seconds.
+const WATCH_GLOBS_MAX: usize = 1_000;
+
+impl<'g> WatchGlobs<'g> {
+    fn of(watching: BTreeMap<&'g str, Vec<(usize, &'g Stack)>>, warnings: &mut Vec<Warning>) -> Self {
+        let all = watching.len();
+        let valid = watching.into_iter().filter(|(glob, _)| glob::check(glob).is_ok()).take(WATCH_GLOBS_MAX);
+        let (globs, stacks): (Vec<String>, Vec<_>) = valid.map(|(glob, stacks)| (glob.to_owned(), stacks)).unzip();
+        let compiled = PathGlobs::new(&globs);
+        if compiled.is_err() || globs.len() < all {
+            let used = if compiled.is_ok() { globs.len() } else { 0 };
+            let message = format!("only {used} of {all} patterns of files that stacks read are watched");
+            warnings.push(Warning::new("watch_globs", message));
+        }
+        match compiled {
+            Ok(compiled) => Self { compiled, stacks },
+            Err(_) => Self { compiled: PathGlobs::lenient(&[]).0, stacks: Vec::new() },
+        }
+    }
 }
 
 impl<'g> Owners<'g> {
-    fn of(graph: &'g Graph, ordering: &Ordering, config: &'g RepoConfig) -> Self {
-        let mut owners = Self { config, stacks: HashMap::new(), modules: HashMap::new(), watched: HashMap::new() };
+    fn of(graph: &'g Graph, ordering: &Ordering, config: &'g RepoConfig, warnings: &mut Vec<Warning>) -> Self {
+        let (mut stacks, mut modules, mut watched) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let mut globs: BTreeMap<&str, Vec<(usize, &Stack)>> = BTreeMap::new();
         for stack in graph.stacks.iter().filter(|stack| !stack.external) {
             let Some(number) = ordering.index(&stack.key).filter(|stack| ordering.is_schedulable(*stack)) else {
                 continue;
             };
-            owners.stacks.entry(stack.path.as_str()).or_default().push((number, stack));
+            stacks.entry(stack.path.as_str()).or_insert_with(Vec::new).push((number, stack));
             for path in &stack.watch_paths {
-                owners.watched.entry(path).or_default().push(number);
+                watched.entry(path.as_str()).or_insert_with(Vec::new).push(number);
+            }
+            for glob in &stack.watch_globs {
+                globs.entry(glob).or_default().push((number, stack));
             }
         }
         for module in graph.modules.iter().filter(|module| module.kind == ModuleKind::Local && !module.path.is_empty())
         {
-            owners.modules.entry(module.path.as_str()).or_default().push(module.key.as_str());
+            modules.entry(module.path.as_str()).or_insert_with(Vec::new).push(module.key.as_str());
         }
-        owners
+        Self { config, stacks, modules, watched, globs: WatchGlobs::of(globs, warnings) }
     }
 
     /// Whether anybody has to do with the path.
     fn touch(&self, path: &str, touched: &mut Touched<'g>) -> bool {
         let mut owned = false;
         let enclosing = || std::iter::once(path).chain(ancestors(path));
+        let mut owner = "";
         if let Some(stacks) = enclosing().find_map(|directory| self.stacks.get(directory)) {
             match self.only_user(path, stacks) {
                 Some(only) => drop(touched.changed.insert(only)),
                 None => touched.changed.extend(stacks.iter().map(|(number, _)| *number)),
             }
+            owner = stacks.first().map_or("", |(_, stack)| stack.path.as_str());
             owned = true;
         }
         if let Some(modules) = enclosing().find_map(|directory| self.modules.get(directory)) {
@@ -151,6 +185,11 @@ impl<'g> Owners<'g> {
         }
         if let Some(stacks) = self.watched.get(path) {
             touched.watching.extend(stacks);
+            owned = true;
+        }
+        for glob in self.globs.compiled.matching(path) {
+            let watching = self.globs.stacks[glob].iter().filter(|(_, stack)| stack.path != owner);
+            touched.watching.extend(watching.map(|(number, _)| *number));
             owned = true;
         }
         owned

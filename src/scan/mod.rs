@@ -11,6 +11,7 @@
 //! - `module_source`, `module_calls`: what a module call means.
 //! - `modules`, `module_values`: where calls lead, for everybody and for each stack.
 //! - `remote_state`, `edges`: which stacks depend on which.
+//! - `file_reads`: files that expressions read elsewhere.
 //! - `watch_paths`: inputs outside the directory of a stack.
 //! - `configuration`: all problems of the configuration, and the settings of each stack with their origins.
 
@@ -20,6 +21,7 @@ mod declarations;
 pub mod directory;
 mod edges;
 pub mod evaluation;
+mod file_reads;
 pub mod files;
 pub mod hcl;
 mod inputs;
@@ -41,7 +43,7 @@ use crate::config::model::{ModulesConfig, RepoConfig, StacksConfig};
 use crate::config::parse::parse_repo_config;
 use crate::config::problem::Problem;
 use crate::config::{ROOT_FILE, glob::GlobError};
-use crate::graph::model::{Graph, Warning};
+use crate::graph::model::{Graph, ModuleKind, Warning};
 use module_calls::Home;
 use reader::Reader;
 
@@ -98,12 +100,16 @@ fn graph_of(files: &dyn Files, options: &ScanOptions) -> Result<Scanned, Vec<Sca
     })?;
 
     let (directories, mut warnings) = stacks::find(&reader, &config, &globs);
-    let stacks::Stacks { stacks, warnings: more } = stacks::build(&reader, &config, &directories)?;
+    let stacks::Stacks { mut stacks, warnings: more } = stacks::build(&reader, &config, &directories)?;
     warnings.extend(more);
 
     let home = Home { repo: &options.repo, host: &options.server_host };
     let modules = modules::find(&mut reader, home, &globs.modules, &stacks, config.tool);
     warnings.extend(modules.warnings);
+    let local = modules.modules.iter().filter(|module| module.kind == ModuleKind::Local);
+    let local = local.map(|module| module.path.clone()).collect();
+    let owners = file_reads::Owners { stacks: &directories, modules: &local };
+    warnings.extend(file_reads::watch(&reader, &mut stacks, modules.file_reads, &owners));
     let edges = edges::find(&reader, &stacks, &directories, &modules.reads, &options.repo);
     warnings.extend(edges.warnings);
     warnings.append(&mut reader.warnings);

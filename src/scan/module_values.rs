@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::evaluation::Scope;
+use super::file_reads::{Found, View};
 use super::module_calls::{self, Call, Target};
 use super::modules::{Place, Walk};
 use super::reader::Reader;
@@ -14,25 +15,33 @@ use super::remote_state::{self, StateObject};
 use super::stacks::Built;
 use super::value::{Expression, Value};
 use crate::config::model::Tool;
-use crate::graph::model::{NodeRef, Warning};
+use crate::graph::model::{NodeRef, Stack, Warning};
 
 /// Calls followed for one stack, and calls within each other: more is a repository made to be slow.
 const VISITS_MAX: usize = 1_000;
 const DEPTH_MAX: usize = 32;
 
-/// Completes `walk` and gives the state objects that modules read, by the key of the stack.
-pub(super) fn follow(
-    reader: &mut Reader<'_>,
-    walk: &mut Walk<'_>,
-    stacks: &[Built],
-) -> BTreeMap<String, BTreeSet<StateObject>> {
-    let mut following =
-        Following { reader, walk, needs_values: BTreeMap::new(), visited: BTreeSet::new(), reads: BTreeMap::new() };
+/// What modules read, by the key of the stack that uses them.
+#[derive(Debug, Default)]
+pub(super) struct Followed {
+    pub states: BTreeMap<String, BTreeSet<StateObject>>,
+    pub file_reads: BTreeMap<String, Found>,
+}
+
+/// Completes `walk` and gives what modules read for each stack.
+pub(super) fn follow(reader: &mut Reader<'_>, walk: &mut Walk<'_>, stacks: &[Built]) -> Followed {
+    let mut following = Following {
+        reader,
+        walk,
+        needs_values: BTreeMap::new(),
+        visited: BTreeSet::new(),
+        followed: Followed::default(),
+    };
     for built in stacks {
         let place = built.place();
         if following.needs_values(&place) {
             let scope = built.scope(following.reader);
-            following.stack(&built.stack.key, Visit { place, scope, depth: 0 });
+            following.stack(&built.stack, Visit { place, scope, depth: 0 });
         }
     }
     // Modules that nobody calls have the values of their defaults.
@@ -44,7 +53,7 @@ pub(super) fn follow(
             following.calls("", &Visit { place, scope, depth: 1 });
         }
     }
-    following.reads
+    following.followed
 }
 
 struct Following<'a, 'f, 'h> {
@@ -52,7 +61,7 @@ struct Following<'a, 'f, 'h> {
     walk: &'a mut Walk<'h>,
     needs_values: BTreeMap<Place, bool>,
     visited: BTreeSet<Place>,
-    reads: BTreeMap<String, BTreeSet<StateObject>>,
+    followed: Followed,
 }
 
 /// One way to reach a directory.
@@ -64,7 +73,8 @@ struct Visit {
 }
 
 impl Following<'_, '_, '_> {
-    fn stack(&mut self, key: &str, root: Visit) {
+    fn stack(&mut self, stack: &Stack, root: Visit) {
+        let key = stack.key.as_str();
         let mut seen: BTreeSet<(Place, BTreeMap<String, Value>)> = BTreeSet::new();
         let mut queue = vec![root];
         while let Some(visit) = queue.pop() {
@@ -80,6 +90,7 @@ impl Following<'_, '_, '_> {
             self.visited.insert(visit.place.clone());
             if visit.depth > 0 {
                 self.states(key, &visit);
+                self.files(stack, &visit);
             }
             for call in self.calls(key, &visit) {
                 if let Target::Local(directory) = &call.target {
@@ -99,8 +110,16 @@ impl Following<'_, '_, '_> {
         for block in &node.remote_states {
             let (objects, warnings) = remote_state::read(block, &|| visit.scope.clone());
             self.walk.warnings.extend(warnings);
-            self.reads.entry(key.to_owned()).or_default().extend(objects);
+            self.followed.states.entry(key.to_owned()).or_default().extend(objects);
         }
+    }
+
+    /// The files outside of a module that its files read.
+    fn files(&mut self, stack: &Stack, visit: &Visit) {
+        let Some(node) = self.walk.nodes.get(&visit.place).filter(|node| !node.file_reads.is_empty()) else { return };
+        let view = View { reader: self.reader, stack: &stack.path, directory: &visit.place.0 };
+        let found = view.find(&node.file_reads, &|| visit.scope.clone());
+        self.followed.file_reads.entry(stack.key.clone()).or_default().extend(found);
     }
 
     /// All calls of a directory; those that needed values are recorded.
@@ -153,9 +172,9 @@ impl Following<'_, '_, '_> {
         let mut needs = false;
         while let Some(place) = queue.pop() {
             let Some(node) = self.walk.nodes.get(&place) else { continue };
-            // The states that a stack reads in its own files are asked for elsewhere, but a module may be a stack too.
-            needs = !node.unread.is_empty()
-                || (!node.remote_states.is_empty() && (place != *start || self.is_module(start)));
+            // What a stack reads in its own files is asked for elsewhere, but a module may be a stack too.
+            let reads = !node.remote_states.is_empty() || !node.file_reads.is_empty();
+            needs = !node.unread.is_empty() || (reads && (place != *start || self.is_module(start)));
             if needs {
                 break;
             }

@@ -95,6 +95,16 @@ impl<'f> Reader<'f> {
         }
     }
 
+    /// Lets a name count for the hash, whatever the file holds.
+    pub fn note_name(&self, path: &str) {
+        self.digests.borrow_mut().entry(path.to_owned()).or_default();
+    }
+
+    /// Whether a directory holds a Terraform file.
+    pub fn has_terraform(&self, directory: &str) -> bool {
+        !self.paths(directory).is_empty()
+    }
+
     /// Directories that hold a Terraform file, in order.
     pub fn terraform_directories(&self) -> impl Iterator<Item = &str> {
         self.by_directory.keys().map(String::as_str)

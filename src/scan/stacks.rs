@@ -249,6 +249,7 @@ impl Builder<'_, '_> {
             config: own.cloned(),
             external: false,
             watch_paths: watch_paths::watch_paths(path, &inputs, self.directories),
+            watch_globs: Vec::new(),
             warnings,
             key,
         };

@@ -1,6 +1,7 @@
 //! Whole checkouts.
 
 mod field_reports;
+mod file_reads;
 mod modules;
 pub mod sample;
 mod stacks;

@@ -56,7 +56,7 @@ fn paths(known: &Known<'_>, stack: &Stack) -> Vec<String> {
     if !inside.is_empty() {
         return inside;
     }
-    let watched = match stack.watch_paths.len() {
+    let watched = match stack.watch_paths.len() + stack.watch_globs.len() {
         0 => String::new(),
         1 => ", nor is one the file outside that it reads".to_owned(),
         count => format!(", nor is one of the {count} files outside that it reads"),

@@ -271,3 +271,52 @@ async fn bl_060_an_empty_answer_says_what_made_it_empty() {
     assert_eq!(rows(&asked(&mut world, "main")), Vec::<String>::new());
     assert!(world.printed().contains("and HEAD; what is not committed is not looked at"), "{}", world.printed());
 }
+
+#[tokio::test]
+async fn bl_050_a_file_read_from_elsewhere_changed_and_nobody_was_planned() {
+    let reading = |key: &str, expression: &str| format!("{}locals {{\n  it = {expression}\n}}\n", stack(key));
+    let module = "locals {\n  it = jsondecode(file(\"${path.module}/../../shared/m.json\"))\n}\n";
+    let mut world = branch_of(&[
+        ("stacks/a/main.tf", &reading("a", "yamldecode(file(\"${path.root}/../../shared/a.yaml\"))")),
+        ("stacks/b/main.tf", &reading("b", "templatefile(\"../../shared/b.tpl\", { x = 1 })")),
+        ("stacks/c/main.tf", &calling("c", "../../modules/m")),
+        ("stacks/d/main.tf", &reading("d", "filebase64(var.unknown)")),
+        ("modules/m/main.tf", module),
+        ("shared/a.yaml", "a: 1\n"),
+        ("shared/m.json", "{}"),
+    ])
+    .await;
+    world.write("shared/a.yaml", "a: 2\n");
+    world.write("shared/b.tpl", "new\n");
+    world.write("shared/m.json", "[]");
+    let found = reached(&mut world);
+    assert_eq!(rows(&found), ["stacks/a (watch_path)", "stacks/b (watch_path)", "stacks/c (watch_path)"]);
+    assert_eq!(warnings(&found), Vec::<String>::new());
+    let unresolved: Vec<String> = found.graph.warnings.iter().map(ToString::to_string).collect();
+    assert!(unresolved[0].starts_with("stacks/d/main.tf:8: what filebase64() reads is not known"), "{unresolved:?}");
+    let chain = &explain(&found, "stacks/a").unwrap().because[0].chain;
+    assert_eq!((chain[0].from.as_str(), chain[0].to.as_str()), ("shared/a.yaml", "stacks/a"));
+}
+
+#[tokio::test]
+async fn bl_050_a_file_of_a_set_that_comes_or_goes_plans_its_readers() {
+    let set = format!("{}locals {{\n  it = fileset(\"${{path.module}}/../../shared\", \"*.json\")\n}}\n", stack("a"));
+    let files = [("stacks/a/main.tf", set.as_str()), ("shared/old.json", "{}"), ("shared/same.json", "{}")];
+    let mut world = branch_of(&files).await;
+    std::fs::remove_file(world.root.join("shared/old.json")).unwrap();
+    assert_eq!(rows(&reached(&mut world)), ["stacks/a (watch_path)"]);
+
+    let mut world = branch_of(&files).await;
+    world.write("shared/new.json", "{}");
+    assert_eq!(rows(&reached(&mut world)), ["stacks/a (watch_path)"]);
+
+    let mut world = branch_of(&files).await;
+    world.write("shared/new.txt", "not of the set");
+    assert_eq!(rows(&reached(&mut world)), Vec::<String>::new());
+
+    // A file that is read by its name stays watched when it is gone.
+    let by_name = format!("{}locals {{\n  it = file(\"../../shared/old.json\")\n}}\n", stack("a"));
+    let mut world = branch_of(&[("stacks/a/main.tf", &by_name), ("shared/old.json", "{}")]).await;
+    std::fs::remove_file(world.root.join("shared/old.json")).unwrap();
+    assert_eq!(rows(&reached(&mut world)), ["stacks/a (watch_path)"]);
+}
