@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::git::{Blobs, Git, GitError, TreeEntry, is_inside};
+use super::sparse::LeftOut;
 use crate::ids::{Sha, normalise_path};
 use crate::scan::files::{Entry, EntryKind, Files, join, parent};
 
@@ -28,26 +29,32 @@ pub struct WorkingTree {
     entries: Vec<Entry>,
     /// Directories that were found to lie inside the root; asking once per file costs as much as reading it.
     inside: RefCell<BTreeSet<String>>,
+    left_out: LeftOut,
 }
 
 impl WorkingTree {
     /// Lists the checkout under `root`, whose links must be resolved already.
     pub fn open(root: &Path, git: &Git) -> Result<Self, GitError> {
-        let mut entries = Vec::new();
+        let (mut entries, mut missing) = (Vec::new(), BTreeSet::new());
         if git.is_repository() {
             let tracked = git.index()?.into_iter();
             let untracked =
                 git.untracked()?.into_iter().map(|path| TreeEntry { mode: String::new(), id: String::new(), path });
             for file in tracked.chain(untracked) {
                 let kind = if file.mode == SUBMODULE { Some(EntryKind::Submodule) } else { kind_of(root, &file.path) };
-                entries.extend(kind.map(|kind| Entry { path: file.path, kind }));
+                match kind {
+                    Some(kind) => entries.push(Entry { path: file.path, kind }),
+                    None => drop(missing.insert(file.path)),
+                }
             }
         } else {
             walk(root, &mut entries);
         }
+        let left_out = LeftOut::among(&missing, git)?;
+        entries.extend(left_out.paths().map(|path| Entry { path: path.clone(), kind: EntryKind::File }));
         entries.sort();
         entries.dedup_by(|a, b| a.path == b.path);
-        Ok(Self { root: root.to_owned(), entries, inside: RefCell::default() })
+        Ok(Self { root: root.to_owned(), entries, inside: RefCell::default(), left_out })
     }
 
     pub fn root(&self) -> &Path {
@@ -72,6 +79,9 @@ impl Files for WorkingTree {
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        if let Some(content) = self.left_out.read(path, FILE_BYTES_MAX) {
+            return content;
+        }
         let full = self.root.join(path);
         let found = fs::symlink_metadata(&full).map_err(|error| error.to_string())?;
         let size = if found.is_symlink() {

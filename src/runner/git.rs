@@ -180,6 +180,23 @@ impl Git {
         Ok(answer.split('\0').filter_map(entry).collect())
     }
 
+    /// Files of the index that a sparse checkout leaves out of the working tree.
+    pub fn left_out(&self) -> Result<Vec<TreeEntry>, GitError> {
+        let answer = self.text(&["ls-files", "-z", "--stage", "--cached", "-t"])?;
+        let entry = |line: &str| {
+            let (head, path) = line.strip_prefix("S ")?.split_once('\t')?;
+            let mut words = head.split(' ');
+            let (mode, id) = (words.next()?, words.next()?);
+            Some(TreeEntry { mode: mode.to_owned(), id: id.to_owned(), path: path.to_owned() })
+        };
+        Ok(answer.split('\0').filter_map(entry).collect())
+    }
+
+    /// Whether the history ends early because the clone was made so.
+    pub fn is_shallow(&self) -> bool {
+        self.line(&["rev-parse", "--is-shallow-repository"]).is_ok_and(|answer| answer == "true")
+    }
+
     /// Files of the working tree that git knows nothing of and does not ignore.
     pub fn untracked(&self) -> Result<Vec<String>, GitError> {
         let answer = self.text(&["ls-files", "-z", "--others", "--exclude-standard"])?;

@@ -4,6 +4,7 @@
 //!
 //! - `environment`, `facts`: what the process was given, and what a job knows of itself.
 //! - `git`, `checkout`: questions to git; working tree and commit as the scan sees them.
+//! - `sparse`: files that are in git and not on disk.
 //! - `progress`: one line on a terminal while a scan takes long.
 //! - `console`, `outputs`: what people and later steps of a workflow read.
 //! - `stop`: why a command ends early.
@@ -45,6 +46,7 @@ mod progress;
 pub mod report;
 pub mod resolve;
 pub mod server;
+mod sparse;
 pub mod stack;
 pub mod stack_job;
 pub mod stop;

@@ -107,7 +107,7 @@ async fn a_missing_base_says_what_to_do() {
         other => panic!("{other:?}"),
     };
     assert!(hint(None).contains("pass --base"));
-    assert!(hint(Some("nowhere")).contains("fetch-depth: 0"));
+    assert!(hint(Some("nowhere")).contains("fetch it, or pass another --base"));
     assert!(hint(Some("--output=x")).contains("not a git revision"));
 }
 
