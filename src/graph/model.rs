@@ -170,6 +170,10 @@ pub struct Edge {
     pub meta: BTreeMap<String, String>,
 }
 
+/// Code of the warning that a stack carries when its files could not be read whole: every resolution repeats it, whether
+/// the stack is affected or not, because it may be affected in a way that nobody sees.
+pub const STACK_INCOMPLETE: &str = "stack_incomplete";
+
 /// Something a person should know about the scan or the resolution; never fatal.
 /// In text one line, `file:line: message`; in JSON an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]

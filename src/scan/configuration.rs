@@ -55,7 +55,7 @@ pub fn stack_settings(files: &dyn Files, options: &ScanOptions) -> Result<Vec<St
         let own = stacks.first().and_then(|stack| stack.config.as_ref());
         let stack_lines = lines(files, &tree, &stack_file(path));
         let sources = Sources { root: &scanned.config, root_lines: &root_lines, stack: own, stack_lines: &stack_lines };
-        let below: Vec<String> = tree.below(path).map(str::to_owned).collect();
+        let below: Vec<String> = tree.files_below(path).map(str::to_owned).collect();
         for instance in rules.instances(own, path, &below).map_err(refused)?.instances {
             let Some(stack) = stacks.iter().find(|stack| stack.instance == instance.name) else { continue };
             let settings = sources.of(path, &instance).map_err(refused)?;

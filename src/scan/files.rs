@@ -160,6 +160,15 @@ impl Tree {
             .map(move |(path, _)| &path[length..])
     }
 
+    /// The same without what is known to be no file. A link that cannot be followed might have been one.
+    pub fn files_below<'a>(&'a self, directory: &'a str) -> impl Iterator<Item = &'a str> {
+        let path = move |name: &str| if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") };
+        let is_file = move |kind: Option<&EntryKind>| {
+            !matches!(kind, Some(EntryKind::DirectoryLink { .. } | EntryKind::Submodule))
+        };
+        self.below(directory).filter(move |name| is_file(self.kind(&path(name))))
+    }
+
     /// The directory that a path stands for once links are followed, as the tool records it.
     pub fn real_directory(&self, path: &str) -> Option<String> {
         let mut path = path.to_owned();

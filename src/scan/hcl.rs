@@ -355,7 +355,7 @@ impl<'t> Reader<'t> {
             }
             end = self.at;
             if open.len() > DEPTH_MAX {
-                self.problem("nested too deeply");
+                self.problem("nested too deeply; the rest of the file is not read");
                 self.at = self.bytes.len();
                 return end;
             }

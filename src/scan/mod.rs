@@ -12,6 +12,7 @@
 //! - `modules`, `module_values`: where calls lead, for everybody and for each stack.
 //! - `remote_state`, `edges`: which stacks depend on which.
 //! - `file_reads`: files that expressions read elsewhere.
+//! - `incomplete`: which stacks may have more edges than could be read.
 //! - `watch_paths`: inputs outside the directory of a stack.
 //! - `configuration`: all problems of the configuration, and the settings of each stack with their origins.
 
@@ -24,6 +25,7 @@ pub mod evaluation;
 mod file_reads;
 pub mod files;
 pub mod hcl;
+mod incomplete;
 mod inputs;
 mod module_calls;
 pub mod module_source;
@@ -110,9 +112,10 @@ fn graph_of(files: &dyn Files, options: &ScanOptions) -> Result<Scanned, Vec<Sca
     let local = local.map(|module| module.path.clone()).collect();
     let owners = file_reads::Owners { stacks: &directories, modules: &local };
     warnings.extend(file_reads::watch(&reader, &mut stacks, modules.file_reads, &owners));
+    warnings.append(&mut reader.warnings);
+    incomplete::mark(&mut stacks, &modules.modules, &modules.edges, &warnings);
     let edges = edges::find(&reader, &stacks, &directories, &modules.reads, &options.repo);
     warnings.extend(edges.warnings);
-    warnings.append(&mut reader.warnings);
 
     let mut graph = Graph {
         repo: options.repo.clone(),

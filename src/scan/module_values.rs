@@ -14,12 +14,13 @@ use super::reader::Reader;
 use super::remote_state::{self, StateObject};
 use super::stacks::Built;
 use super::value::{Expression, Value};
-use crate::config::model::Tool;
 use crate::graph::model::{NodeRef, Stack, Warning};
 
 /// Calls followed for one stack, and calls within each other: more is a repository made to be slow.
 const VISITS_MAX: usize = 1_000;
 const DEPTH_MAX: usize = 32;
+/// Calls followed for all stacks together: forty for each of five thousand, which takes some seconds.
+const VISITS_TOTAL_MAX: usize = 200_000;
 
 /// What modules read, by the key of the stack that uses them.
 #[derive(Debug, Default)]
@@ -33,7 +34,8 @@ pub(super) fn follow(reader: &mut Reader<'_>, walk: &mut Walk<'_>, stacks: &[Bui
     let mut following = Following {
         reader,
         walk,
-        needs_values: BTreeMap::new(),
+        needing: BTreeSet::new(),
+        visits: 0,
         visited: BTreeSet::new(),
         followed: Followed::default(),
     };
@@ -59,7 +61,9 @@ pub(super) fn follow(reader: &mut Reader<'_>, walk: &mut Walk<'_>, stacks: &[Bui
 struct Following<'a, 'f, 'h> {
     reader: &'a mut Reader<'f>,
     walk: &'a mut Walk<'h>,
-    needs_values: BTreeMap<Place, bool>,
+    /// Places from which literal sources lead to something that depends on values, or that are such a thing.
+    needing: BTreeSet<Place>,
+    visits: usize,
     visited: BTreeSet<Place>,
     followed: Followed,
 }
@@ -81,7 +85,8 @@ impl Following<'_, '_, '_> {
             if !seen.insert((visit.place.clone(), visit.scope.variables.clone())) {
                 continue;
             }
-            if seen.len() > VISITS_MAX || visit.depth > DEPTH_MAX {
+            self.visits += 1;
+            if seen.len() > VISITS_MAX || visit.depth > DEPTH_MAX || self.visits > VISITS_TOTAL_MAX {
                 let message =
                     format!("{key}: its module calls are too many or too deep to be followed with their values");
                 self.walk.warnings.push(Warning::new("modules_too_deep", message).of_stack(key));
@@ -164,34 +169,31 @@ impl Following<'_, '_, '_> {
 
     /// Whether anything that a place leads to by literal sources depends on values.
     fn needs_values(&mut self, start: &Place) -> bool {
-        if let Some(known) = self.needs_values.get(start) {
-            return *known;
-        }
-        let mut seen: BTreeSet<Place> = BTreeSet::from([start.clone()]);
-        let mut queue = vec![start.clone()];
-        let mut needs = false;
-        while let Some(place) = queue.pop() {
-            let Some(node) = self.walk.nodes.get(&place) else { continue };
-            // What a stack reads in its own files is asked for elsewhere, but a module may be a stack too.
-            let reads = !node.remote_states.is_empty() || !node.file_reads.is_empty();
-            needs = !node.unread.is_empty() || (reads && (place != *start || self.is_module(start)));
-            if needs {
-                break;
-            }
-            for call in &node.calls {
-                if let Target::Local(directory) = &call.target {
-                    let next: (String, Tool) = (directory.clone(), place.1);
-                    if seen.insert(next.clone()) {
-                        queue.push(next);
-                    }
-                }
-            }
-        }
-        self.needs_values.insert(start.clone(), needs);
-        needs
+        self.judge_fresh();
+        let Some(node) = self.walk.nodes.get(start) else { return false };
+        // What a stack reads in its own files is asked for elsewhere, but a module may be a stack too.
+        let own = !node.unread.is_empty() || (node.reads() && self.walk.is_module(&start.0));
+        own || node.targets(start.1).any(|target| self.needing.contains(&target))
     }
 
-    fn is_module(&self, place: &Place) -> bool {
-        self.walk.is_module(&place.0)
+    /// Judges the places that were read since the last time. All that a place leads to is read with it, so a judgement
+    /// never changes, and each place is looked at once however many stacks lead to it.
+    fn judge_fresh(&mut self) {
+        let mut callers: BTreeMap<Place, Vec<Place>> = BTreeMap::new();
+        let mut queue = Vec::new();
+        for place in std::mem::take(&mut self.walk.fresh) {
+            let Some(node) = self.walk.nodes.get(&place) else { continue };
+            let needs = !node.unread.is_empty() || node.reads();
+            if needs || node.targets(place.1).any(|target| self.needing.contains(&target)) {
+                queue.push(place.clone());
+            }
+            for target in node.targets(place.1) {
+                callers.entry(target).or_default().push(place.clone());
+            }
+        }
+        while let Some(place) = queue.pop() {
+            queue.extend(callers.remove(&place).unwrap_or_default());
+            self.needing.insert(place);
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::directory::At;
 use super::file_reads::{self, Found};
+use super::incomplete;
 use super::module_calls::{self, Call, Home, Target};
 use super::module_values;
 use super::reader::Reader;
@@ -74,11 +75,28 @@ pub(super) struct Node {
     pub file_reads: Vec<At<FileRead>>,
 }
 
+impl Node {
+    /// Whether its files read states, or files that are not its own.
+    pub fn reads(&self) -> bool {
+        !self.remote_states.is_empty() || !self.file_reads.is_empty()
+    }
+
+    /// Where its literal sources lead, read by the same tool.
+    pub fn targets(&self, tool: Tool) -> impl Iterator<Item = Place> {
+        self.calls.iter().filter_map(move |call| match &call.target {
+            Target::Local(directory) => Some((directory.clone(), tool)),
+            Target::Remote(_) => None,
+        })
+    }
+}
+
 pub(super) struct Walk<'a> {
     pub home: Home<'a>,
     /// Directories that are modules.
     locals: BTreeSet<String>,
     pub nodes: BTreeMap<Place, Node>,
+    /// Places that were read since somebody last asked.
+    pub fresh: Vec<Place>,
     /// Calls that were found with values, by who makes them, where, and with which source.
     evaluated: BTreeMap<(NodeRef, (String, u32), String), Call>,
     pub warnings: Vec<Warning>,
@@ -86,7 +104,14 @@ pub(super) struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn new(home: Home<'a>) -> Self {
-        Self { home, locals: BTreeSet::new(), nodes: BTreeMap::new(), evaluated: BTreeMap::new(), warnings: Vec::new() }
+        Self {
+            home,
+            locals: BTreeSet::new(),
+            nodes: BTreeMap::new(),
+            fresh: Vec::new(),
+            evaluated: BTreeMap::new(),
+            warnings: Vec::new(),
+        }
     }
 
     /// Reads a place and all that literal sources lead to.
@@ -104,6 +129,7 @@ impl<'a> Walk<'a> {
                     queue.push((target.clone(), place.1));
                 }
             }
+            self.fresh.push(place.clone());
             self.nodes.insert(place, node);
         }
     }
@@ -120,6 +146,8 @@ impl<'a> Walk<'a> {
 
     fn read(&mut self, reader: &Reader<'_>, (directory, tool): &Place) -> Node {
         let read = reader.directory(directory, *tool);
+        // A backend in a module means nothing; mistakes do.
+        self.warnings.extend(read.warnings.iter().filter(|it| incomplete::is_unread(it)).cloned());
         let leaves = |read: &At<FileRead>| file_reads::may_leave(reader, directory, &read.it);
         let file_reads = read.file_reads.into_iter().filter(leaves).collect();
         let mut node = Node { remote_states: read.remote_states, file_reads, ..Node::default() };

@@ -71,14 +71,17 @@ impl<'f> Reader<'f> {
     }
 
     fn read_terraform(&mut self, path: &str) {
-        match self.read(path) {
-            Ok(bytes) => {
-                let file = terraform_file::read(path, &bytes);
-                self.terraform.insert(path.to_owned(), file);
-                self.by_directory.entry(parent(path).to_owned()).or_default().push(path.to_owned());
+        let file = match self.read(path) {
+            Ok(bytes) => terraform_file::read(path, &bytes),
+            Err(reason) => {
+                // The directory must not look as if the file were not there.
+                let warning = Warning::new("file_unreadable", reason).in_file(path);
+                self.warnings.push(warning.clone());
+                TerraformFile { warnings: vec![warning], ..TerraformFile::default() }
             }
-            Err(reason) => self.warnings.push(Warning::new("file_unreadable", reason).in_file(path)),
-        }
+        };
+        self.terraform.insert(path.to_owned(), file);
+        self.by_directory.entry(parent(path).to_owned()).or_default().push(path.to_owned());
     }
 
     /// Reads a directory that the walk leaves out, because a module call leads there.

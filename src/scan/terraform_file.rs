@@ -3,6 +3,8 @@
 //! Every file is read alone and keeps its expressions unevaluated; [`super::directory`] puts a directory together
 //! as Terraform would, and knows which file overrides which.
 
+use std::borrow::Cow;
+
 use serde_json::Value as Json;
 
 use super::hcl::{self, Block, Body, CALLS_MAX, Call};
@@ -86,17 +88,34 @@ pub fn read(path: &str, bytes: &[u8]) -> TerraformFile {
 }
 
 fn read_hcl(path: &str, bytes: &[u8]) -> TerraformFile {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let mut reader = HclReader { path, file: TerraformFile::default() };
-    let text = String::from_utf8_lossy(bytes);
-    if matches!(text, std::borrow::Cow::Owned(_)) {
-        // Terraform refuses such a file; what can be read still shows where its edges would be.
-        reader.warn(1, "the file is not UTF-8");
+    let (text, mistake) = decoded(bytes);
+    if let Some(mistake) = mistake {
+        reader.warn(1, mistake);
     }
     let body = hcl::split(&text, 1);
     reader.top_level(&body);
     reader.file.read_files(path, body.calls.iter().map(|call| (call, call.line)));
     reader.file
+}
+
+/// The text of a file, and what is wrong with its encoding. The tool refuses all but UTF-8; what can be made out still
+/// shows where the edges would be.
+pub(super) fn decoded(bytes: &[u8]) -> (Cow<'_, str>, Option<&'static str>) {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let utf16 = |unit: fn([u8; 2]) -> u16| {
+        let units: Vec<u16> = bytes[2..].chunks_exact(2).map(|pair| unit([pair[0], pair[1]])).collect();
+        let mistake = "the file is UTF-16, not UTF-8: the tool does not read it";
+        (Cow::Owned(String::from_utf16_lossy(&units)), Some(mistake))
+    };
+    match bytes {
+        [0xff, 0xfe, ..] => utf16(u16::from_le_bytes),
+        [0xfe, 0xff, ..] => utf16(u16::from_be_bytes),
+        _ => match String::from_utf8_lossy(bytes) {
+            text @ Cow::Borrowed(_) => (text, None),
+            text @ Cow::Owned(_) => (text, Some("the file is not UTF-8: the tool does not read it")),
+        },
+    }
 }
 
 impl TerraformFile {
@@ -230,9 +249,11 @@ pub fn read_attributes(path: &str, bytes: &[u8]) -> (Vec<(String, Expression)>, 
 }
 
 fn read_json(path: &str, bytes: &[u8]) -> TerraformFile {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let text = String::from_utf8_lossy(bytes);
+    let (text, mistake) = decoded(bytes);
     let mut reader = JsonReader { path, lines: Lines::new(&text), file: TerraformFile::default() };
+    if let Some(mistake) = mistake {
+        reader.warn(1, mistake);
+    }
     match serde_json::from_str::<Json>(&text) {
         Ok(root) => {
             each(&root).for_each(|part| reader.top_level(part));

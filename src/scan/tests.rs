@@ -1,11 +1,13 @@
 //! Whole checkouts.
 
+mod broken;
 mod field_reports;
 mod file_reads;
 mod modules;
 pub mod sample;
 mod stacks;
 mod values;
+mod warnings;
 
 use super::*;
 use crate::graph::model::{EdgeType, NodeKind};

@@ -54,6 +54,38 @@ fn warnings(found: &Affected) -> Vec<String> {
 }
 
 #[tokio::test]
+async fn bl_031_a_change_two_modules_down_or_inside_the_stack_reaches_its_callers_only() {
+    let mut world = branch_of(&[
+        ("stacks/p1/main.tf", &calling("p1", "../../modules/a/")),
+        ("stacks/p2/main.tf", &calling("p2", "../../modules/a")),
+        ("stacks/p3/main.tf", &calling("p3", "./modules/x/")),
+        ("stacks/p3/modules/x/main.tf", ""),
+        ("modules/a/main.tf", "module \"b\" {\n  source = \"./../b\"\n}\n"),
+        ("modules/b/main.tf", ""),
+    ])
+    .await;
+    world.write("modules/b/main.tf", "# changed\n");
+    assert_eq!(rows(&reached(&mut world)), ["stacks/p1 (module)", "stacks/p2 (module)"]);
+    world.git(&["branch", "-f", "main", "change"]);
+    world.write("stacks/p3/modules/x/main.tf", "# changed\n");
+    assert_eq!(rows(&reached(&mut world)), ["stacks/p3 (changed, module)"]);
+}
+
+#[tokio::test]
+async fn bl_062_a_change_of_dozens_of_stacks_is_told_in_full() {
+    let texts: Vec<(String, String)> =
+        (0..30).map(|number| (format!("stacks/s{number:02}/main.tf"), stack(&number.to_string()))).collect();
+    let files: Vec<(&str, &str)> = texts.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let mut world = branch_of(&files).await;
+    for (path, text) in &files {
+        world.write(path, &format!("{text}# changed\n"));
+    }
+    let found = reached(&mut world);
+    assert_eq!((rows(&found).len(), found.resolution.waves.len()), (30, 1));
+    assert!(found.is_any());
+}
+
+#[tokio::test]
 async fn bl_042_a_module_behind_a_double_slash_changes_its_stacks() {
     let mut world = branch_of(&[
         ("stacks/a/main.tf", &calling("a", "../../tf//modules/registry")),
