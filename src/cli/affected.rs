@@ -34,6 +34,7 @@ pub(super) fn run(flags: &Flags, job: &Job) -> Result<Outcome, Stop> {
         job.console.note(NO_STACKS);
     }
     table::say_why_empty(resolution, &job.console);
+    table::say_how_many(resolution, &job.console);
     let (cycles, stop) = table::cycles(resolution);
     let text = match job.console.format {
         Format::Json => serde_json::to_string(resolution).expect("a resolution has text keys"),

@@ -27,6 +27,15 @@ pub(super) fn say_why_empty(resolution: &Resolution, console: &Console) {
     }
 }
 
+/// Says on standard error how far a change reaches.
+pub(super) fn say_how_many(resolution: &Resolution, console: &Console) {
+    let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+    let (stacks, waves) = (resolution.affected.len(), resolution.waves.len());
+    if stacks > 0 && waves > 0 {
+        console.note(&format!("{} in {}", count(stacks, "stack"), count(waves, "wave")));
+    }
+}
+
 /// One line per cycle, and the error that they are.
 pub(super) fn cycles(resolution: &Resolution) -> (String, Stop) {
     let lines: Vec<String> = resolution.cycles.iter().map(|cycle| format!("cycle: {}", cycle.join(" -> "))).collect();

@@ -109,6 +109,15 @@ fn best_match<'c>(root: &'c RepoConfig, path: &str, instance: &str) -> Option<(&
         .map(|(_, key, value)| (key, value))
 }
 
+/// Keys of `environments` that match none of these stacks, each a path and an instance.
+pub fn unused_rules<'c>(root: &'c RepoConfig, stacks: &[(&str, &str)]) -> Vec<&'c str> {
+    let is_unused = |key: &&str| {
+        let Ok(parsed) = EnvironmentKey::parse(key) else { return false };
+        !stacks.iter().any(|(path, instance)| parsed.matches(path, instance))
+    };
+    root.environments.keys().map(String::as_str).filter(is_unused).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -56,6 +56,11 @@ impl PathGlobs {
     pub fn matches(&self, path: &str) -> bool {
         self.0.is_match(path)
     }
+
+    /// The places of all globs that match, in the order in which they were given.
+    pub fn matching(&self, path: &str) -> Vec<usize> {
+        self.0.matches(path)
+    }
 }
 
 /// Whether a glob is well formed.

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::model::{EdgeType, Graph, NodeKind, Warning};
 use super::ordering::Ordering;
-use super::paths::touched;
+use super::paths::{Uncounted, touched};
 use super::resolution::{BaseFacts, Reason};
 use super::resolve::ResolveRequest;
 use crate::config::model::RepoConfig;
@@ -15,6 +15,9 @@ use crate::config::model::RepoConfig;
 #[derive(Debug, Clone)]
 pub(crate) struct Affected {
     pub stacks: Vec<Why>,
+    pub uncounted: Uncounted,
+    /// Paths of changed local modules that no stack uses.
+    pub unused_modules: BTreeSet<String>,
     pub warnings: Vec<Warning>,
 }
 
@@ -53,6 +56,10 @@ impl Affected {
             mine.via_modules.extend(theirs.via_modules);
             mine.via_removed.extend(theirs.via_removed);
         }
+        // Only what counts for neither is left out.
+        self.uncounted.ignored = self.uncounted.ignored.min(other.uncounted.ignored);
+        self.uncounted.configuration = self.uncounted.configuration.min(other.uncounted.configuration);
+        self.unused_modules.extend(other.unused_modules);
         self.warnings.extend(other.warnings);
         self
     }
@@ -62,8 +69,12 @@ impl Affected {
 pub(crate) fn affected(graph: &Graph, ordering: &Ordering, config: &RepoConfig, request: &ResolveRequest) -> Affected {
     let base = &request.base;
     let mut touched = touched(graph, ordering, config, &request.changed_paths);
-    let mut answer =
-        Affected { stacks: vec![Why::default(); ordering.len()], warnings: std::mem::take(&mut touched.warnings) };
+    let mut answer = Affected {
+        stacks: vec![Why::default(); ordering.len()],
+        uncounted: touched.uncounted,
+        unused_modules: BTreeSet::new(),
+        warnings: std::mem::take(&mut touched.warnings),
+    };
     for stack in touched.changed {
         answer.stacks[stack].reasons.insert(Reason::Changed);
     }
@@ -76,6 +87,10 @@ pub(crate) fn affected(graph: &Graph, ordering: &Ordering, config: &RepoConfig, 
         }
     }
     through_modules(graph, ordering, &touched.modules, &mut answer.stacks);
+    if !answer.stacks.iter().any(Why::is_affected) {
+        let unused = graph.modules.iter().filter(|module| touched.modules.contains(module.key.as_str()));
+        answer.unused_modules = unused.map(|module| module.path.clone()).collect();
+    }
     applied(ordering, &request.applied, &mut answer);
     if config.propagate.dependents {
         from_removed(graph, ordering, base, &mut answer.stacks);

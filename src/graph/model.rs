@@ -50,6 +50,9 @@ pub struct Stack {
     pub external: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub watch_paths: Vec<String>,
+    /// What `fileset` looks for outside of the directory: a file that appears or goes there is watched too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub watch_globs: Vec<String>,
     /// What matters only when this stack is planned; never repeated in `Graph::warnings`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
@@ -166,6 +169,10 @@ pub struct Edge {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub meta: BTreeMap<String, String>,
 }
+
+/// Code of the warning that a stack carries when its files could not be read whole: every resolution repeats it, whether
+/// the stack is affected or not, because it may be affected in a way that nobody sees.
+pub const STACK_INCOMPLETE: &str = "stack_incomplete";
 
 /// Something a person should know about the scan or the resolution; never fatal.
 /// In text one line, `file:line: message`; in JSON an object.

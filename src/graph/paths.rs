@@ -1,13 +1,15 @@
 //! From changed paths to the stacks and modules that own or watch them (spec 11 §9).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::model::{Graph, ModuleKind, Stack, Warning};
 use super::ordering::Ordering;
-use crate::config::effective::{Instance, effective, instances};
-use crate::config::glob::{GlobError, PathGlobs};
+use crate::config::effective::{Instance, InstanceRules, InstanceSet, effective};
+use crate::config::glob::{self, GlobError, PathGlobs};
 use crate::config::model::RepoConfig;
+use crate::config::{ROOT_FILE, STACK_FILE};
 use crate::ids::{STACK_KEY_BYTES_MAX, is_instance_name, normalise_path, split_key};
+use crate::scan::directory::is_terraform_file;
 use crate::scan::files::{ancestors, file_name, join, parent};
 
 /// What the changed paths reach by themselves. Stacks are numbers of the [`Ordering`].
@@ -17,7 +19,17 @@ pub(crate) struct Touched<'g> {
     pub watching: BTreeSet<usize>,
     /// Keys of local modules.
     pub modules: BTreeSet<&'g str>,
+    pub uncounted: Uncounted,
     pub warnings: Vec<Warning>,
+}
+
+/// How many changed paths belong to nobody without being odd.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Uncounted {
+    /// Those that `stacks.ignore` matches, and what a tool keeps for itself.
+    pub ignored: usize,
+    /// The configuration and what lies beside it.
+    pub configuration: usize,
 }
 
 /// Whether a stack may be scheduled at all: its key is already canonical and inside the repository, so that
@@ -75,15 +87,21 @@ struct Sorter<'g> {
 
 impl<'g> Sorter<'g> {
     fn of(graph: &'g Graph, ordering: &Ordering, config: &'g RepoConfig, warnings: &mut Vec<Warning>) -> Self {
-        Self { owners: Owners::of(graph, ordering, config), ignore: ignore_globs(config, warnings) }
+        Self { owners: Owners::of(graph, ordering, config, warnings), ignore: ignore_globs(config, warnings) }
     }
 
     fn sort(&self, path: &str, touched: &mut Touched<'g>) {
         if path.split('/').any(|segment| segment == ".terraform") || self.ignore.matches(path) {
+            touched.uncounted.ignored += 1;
             return;
         }
         let outside = path == ".." || path.starts_with("../");
-        if (outside || !self.owners.touch(path, touched)) && !is_own_configuration(path) {
+        if !outside && self.owners.touch(path, touched) {
+            return;
+        }
+        if is_own_configuration(path) {
+            touched.uncounted.configuration += 1;
+        } else {
             let message = format!("changed path {path:?} is in no stack or module");
             touched.warnings.push(Warning::new("path_unowned", message).in_file(path));
         }
@@ -99,7 +117,9 @@ fn ignore_globs(config: &RepoConfig, warnings: &mut Vec<Warning>) -> PathGlobs {
     let lockfiles = config.stacks.ignore_lockfile.then(|| "**/.terraform.lock.hcl".to_owned());
     let globs: Vec<String> = config.stacks.ignore.iter().cloned().chain(lockfiles).collect();
     let (compiled, invalid) = PathGlobs::lenient(&globs);
-    let warn = |error: GlobError| Warning::new("ignore_glob", format!("stacks.ignore: {error}; the glob is skipped"));
+    let warn = |error: GlobError| {
+        Warning::new("ignore_glob", format!("stacks.ignore: {error}; the glob is skipped")).in_file(ROOT_FILE)
+    };
     warnings.extend(invalid.into_iter().map(warn));
     compiled
 }
@@ -107,39 +127,77 @@ fn ignore_globs(config: &RepoConfig, warnings: &mut Vec<Warning>) -> PathGlobs {
 /// Who owns which directory; only looked up, never walked.
 struct Owners<'g> {
     config: &'g RepoConfig,
+    /// Nothing when the configuration has no valid rule, and then every file is of all instances.
+    rules: Option<InstanceRules>,
     stacks: HashMap<&'g str, Vec<(usize, &'g Stack)>>,
     modules: HashMap<&'g str, Vec<&'g str>>,
     watched: HashMap<&'g str, Vec<usize>>,
+    globs: WatchGlobs<'g>,
+}
+
+/// Globs of stacks, and for each the stacks that watch what it matches.
+struct WatchGlobs<'g> {
+    compiled: PathGlobs,
+    stacks: Vec<Vec<(usize, &'g Stack)>>,
+}
+
+/// Most different globs of all stacks together; compiling more takes seconds.
+const WATCH_GLOBS_MAX: usize = 1_000;
+
+impl<'g> WatchGlobs<'g> {
+    fn of(watching: BTreeMap<&'g str, Vec<(usize, &'g Stack)>>, warnings: &mut Vec<Warning>) -> Self {
+        let all = watching.len();
+        let valid = watching.into_iter().filter(|(glob, _)| glob::check(glob).is_ok()).take(WATCH_GLOBS_MAX);
+        let (globs, stacks): (Vec<String>, Vec<_>) = valid.map(|(glob, stacks)| (glob.to_owned(), stacks)).unzip();
+        let compiled = PathGlobs::new(&globs);
+        if compiled.is_err() || globs.len() < all {
+            let used = if compiled.is_ok() { globs.len() } else { 0 };
+            let message = format!("only {used} of {all} patterns of files that stacks read are watched");
+            warnings.push(Warning::new("watch_globs", message));
+        }
+        match compiled {
+            Ok(compiled) => Self { compiled, stacks },
+            Err(_) => Self { compiled: PathGlobs::lenient(&[]).0, stacks: Vec::new() },
+        }
+    }
 }
 
 impl<'g> Owners<'g> {
-    fn of(graph: &'g Graph, ordering: &Ordering, config: &'g RepoConfig) -> Self {
-        let mut owners = Self { config, stacks: HashMap::new(), modules: HashMap::new(), watched: HashMap::new() };
+    fn of(graph: &'g Graph, ordering: &Ordering, config: &'g RepoConfig, warnings: &mut Vec<Warning>) -> Self {
+        let (mut stacks, mut modules, mut watched) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let mut globs: BTreeMap<&str, Vec<(usize, &Stack)>> = BTreeMap::new();
         for stack in graph.stacks.iter().filter(|stack| !stack.external) {
             let Some(number) = ordering.index(&stack.key).filter(|stack| ordering.is_schedulable(*stack)) else {
                 continue;
             };
-            owners.stacks.entry(stack.path.as_str()).or_default().push((number, stack));
+            stacks.entry(stack.path.as_str()).or_insert_with(Vec::new).push((number, stack));
             for path in &stack.watch_paths {
-                owners.watched.entry(path).or_default().push(number);
+                watched.entry(path.as_str()).or_insert_with(Vec::new).push(number);
+            }
+            for glob in &stack.watch_globs {
+                globs.entry(glob).or_default().push((number, stack));
             }
         }
         for module in graph.modules.iter().filter(|module| module.kind == ModuleKind::Local && !module.path.is_empty())
         {
-            owners.modules.entry(module.path.as_str()).or_default().push(module.key.as_str());
+            modules.entry(module.path.as_str()).or_insert_with(Vec::new).push(module.key.as_str());
         }
-        owners
+        let rules = InstanceRules::new(config).ok();
+        Self { config, rules, stacks, modules, watched, globs: WatchGlobs::of(globs, warnings) }
     }
 
     /// Whether anybody has to do with the path.
     fn touch(&self, path: &str, touched: &mut Touched<'g>) -> bool {
         let mut owned = false;
         let enclosing = || std::iter::once(path).chain(ancestors(path));
+        let mut owner = "";
         if let Some(stacks) = enclosing().find_map(|directory| self.stacks.get(directory)) {
-            match self.only_user(path, stacks) {
-                Some(only) => drop(touched.changed.insert(only)),
-                None => touched.changed.extend(stacks.iter().map(|(number, _)| *number)),
+            match self.user(path, stacks) {
+                User::All => touched.changed.extend(stacks.iter().map(|(number, _)| *number)),
+                User::Only(only) => drop(touched.changed.insert(only)),
+                User::Gone => {}
             }
+            owner = stacks.first().map_or("", |(_, stack)| stack.path.as_str());
             owned = true;
         }
         if let Some(modules) = enclosing().find_map(|directory| self.modules.get(directory)) {
@@ -153,43 +211,78 @@ impl<'g> Owners<'g> {
             touched.watching.extend(stacks);
             owned = true;
         }
+        for glob in self.globs.compiled.matching(path) {
+            let watching = self.globs.stacks[glob].iter().filter(|(_, stack)| stack.path != owner);
+            touched.watching.extend(watching.map(|(number, _)| *number));
+            owned = true;
+        }
         owned
     }
 
-    /// The instance that alone uses a file of its directory as a var file (spec 11 §18); every other file is of all.
-    fn only_user(&self, path: &str, stacks: &[(usize, &Stack)]) -> Option<usize> {
-        if stacks.len() < 2 || !(path.ends_with(".tfvars") || path.ends_with(".tfvars.json")) {
-            return None;
+    /// Whose a file of a stack directory is (spec 11 §18): of the one instance that has it as its var file, else of all.
+    fn user(&self, path: &str, stacks: &[(usize, &Stack)]) -> User {
+        let (Some((_, first)), Some(rules)) = (stacks.first(), &self.rules) else { return User::All };
+        if stacks.len() == 1 && self.config.stacks.instances.from_var_files.is_empty() {
+            return User::All;
         }
         let name = file_name(path);
-        let in_directory = parent(path) == stacks.first()?.1.path;
-        let auto_loaded = name.starts_with("terraform.tfvars") || name.contains(".auto.tfvars");
-        if in_directory && auto_loaded {
-            return None;
+        let is_of_all = is_terraform_file(path) || name == ".terraform.lock.hcl" || name == STACK_FILE;
+        if is_of_all || (parent(path) == first.path && is_auto_loaded(name)) {
+            return User::All;
         }
-        let mut users = stacks.iter().filter(|(_, stack)| self.uses(stack, path)).map(|(number, _)| *number);
-        let only = users.next()?;
-        users.next().is_none().then_some(only)
-    }
-
-    /// Whether the file is a var file of the stack. What cannot be worked out counts as a use.
-    fn uses(&self, stack: &Stack, path: &str) -> bool {
-        let relative = path.strip_prefix(&stack.path).map_or(path, |rest| rest.trim_start_matches('/')).to_owned();
-        let Ok(matched) = instances(self.config, stack.config.as_ref(), &stack.path, std::slice::from_ref(&relative))
-        else {
-            return true;
-        };
-        let var_file = matched.instances.into_iter().find(|instance| instance.name == stack.instance);
-        let instance = var_file.unwrap_or_else(|| Instance { name: stack.instance.clone(), var_file: None });
-        match effective(self.config, stack.config.as_ref(), &stack.path, &instance) {
-            Err(_) => true,
-            Ok(settings) => {
-                let var_files = settings.var_files.iter().filter_map(|file| join(&stack.path, file));
-                let backend_files = settings.backend_config.iter().filter_map(|file| join("", file));
-                var_files.chain(backend_files).any(|file| file == path)
+        let relative = path.strip_prefix(&first.path).map_or(path, |rest| rest.trim_start_matches('/')).to_owned();
+        let matched = rules.instances(first.config.as_ref(), &first.path, std::slice::from_ref(&relative));
+        let Ok(matched) = matched else { return User::All };
+        let mut users = Vec::new();
+        for (number, stack) in stacks {
+            match self.uses(stack, &matched, path) {
+                Uses::AsVarFile => users.push(*number),
+                Uses::Not => {}
+                Uses::Otherwise => return User::All,
             }
         }
+        let names_an_instance = matched.instances.iter().any(|instance| instance.var_file.is_some());
+        let declares_none = first.config.as_ref().is_none_or(|own| own.instances.is_empty());
+        match users.as_slice() {
+            [only] => User::Only(*only),
+            // The file made an instance that is gone with it, and stands among the removed.
+            [] if names_an_instance && declares_none => User::Gone,
+            _ => User::All,
+        }
     }
+
+    /// What a stack does with a file. What cannot be worked out counts for every instance.
+    fn uses(&self, stack: &Stack, matched: &InstanceSet, path: &str) -> Uses {
+        let own = matched.instances.iter().find(|instance| instance.name == stack.instance).cloned();
+        let instance = own.unwrap_or_else(|| Instance { name: stack.instance.clone(), var_file: None });
+        let Ok(settings) = effective(self.config, stack.config.as_ref(), &stack.path, &instance) else {
+            return Uses::Otherwise;
+        };
+        if settings.backend_config.iter().filter_map(|file| join("", file)).any(|file| file == path) {
+            return Uses::Otherwise;
+        }
+        let is_var_file = settings.var_files.iter().filter_map(|file| join(&stack.path, file)).any(|file| file == path);
+        if is_var_file { Uses::AsVarFile } else { Uses::Not }
+    }
+}
+
+enum User {
+    All,
+    Only(usize),
+    /// An instance that is not there any more.
+    Gone,
+}
+
+enum Uses {
+    AsVarFile,
+    Otherwise,
+    Not,
+}
+
+fn is_auto_loaded(name: &str) -> bool {
+    matches!(name, "terraform.tfvars" | "terraform.tfvars.json")
+        || name.ends_with(".auto.tfvars")
+        || name.ends_with(".auto.tfvars.json")
 }
 
 #[cfg(test)]

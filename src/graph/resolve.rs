@@ -4,10 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::affected::{Affected, Why, affected};
+use super::affected::{Affected, affected};
 use super::cycles::cycles_within;
-use super::model::{Graph, NodeKind, Stack, Warning};
+use super::model::{Graph, NodeKind, STACK_INCOMPLETE, Stack, Warning};
 use super::ordering::{Ordering, ordering};
+use super::paths::Uncounted;
 use super::resolution::{AffectedStack, BaseFacts, LockInfo, Matrix, MatrixEntry, Reason, RemovedStack, Resolution};
 use super::settings::{self, Settings};
 use super::validate::not_schedulable;
@@ -52,6 +53,8 @@ pub(crate) fn schedule(
 ) -> Resolution {
     let mut resolution = Resolution { warnings: std::mem::take(&mut affected.warnings), ..Resolution::default() };
     let by_number = stacks_by_number(graph, ordering);
+    let incomplete = graph.stacks.iter().flat_map(|stack| &stack.warnings).filter(|it| it.code == STACK_INCOMPLETE);
+    resolution.warnings.extend(incomplete.cloned());
     for stack in (0..ordering.len()).filter(|stack| !ordering.is_schedulable(*stack)) {
         resolution.warnings.push(not_schedulable(&ordering.keys()[stack]));
     }
@@ -64,7 +67,7 @@ pub(crate) fn schedule(
             }
         }
     }
-    let considered: Vec<bool> = affected.stacks.iter().map(Why::is_affected).collect();
+    let considered: Vec<bool> = affected.stacks.iter().map(|why| why.is_affected()).collect();
     let scheduled: Vec<bool> = (0..ordering.len())
         .map(|stack| considered[stack] && requested.as_ref().is_none_or(|requested| requested.contains(&stack)))
         .collect();
@@ -91,7 +94,7 @@ pub(crate) fn schedule(
             Matrix { include: resolution.affected.iter().map(|stack| matrix_entry(stack, request)).collect() };
     }
     if resolution.affected.is_empty() {
-        resolution.warnings.extend(why_empty(request, &considered, requested.is_some(), &resolution));
+        resolution.warnings.extend(why_empty(request, &affected, requested.is_some()));
     }
     resolution.warnings.sort();
     resolution.warnings.dedup();
@@ -232,20 +235,33 @@ fn removed(base: &BaseFacts, warnings: &mut Vec<Warning>) -> Vec<RemovedStack> {
     removed.into_iter().cloned().collect()
 }
 
-/// An empty answer says why it is empty, unless nothing changed at all or another warning has said it.
-fn why_empty(
-    request: &ResolveRequest,
-    considered: &[bool],
-    restricted: bool,
-    resolution: &Resolution,
-) -> Option<Warning> {
-    let affected = considered.iter().filter(|affected| **affected).count();
-    let message = if restricted && affected > 0 {
-        format!("no requested stack is valid; without the request {affected} stacks are affected")
-    } else if request.changed_paths.is_empty() || restricted || !resolution.warnings.is_empty() {
-        return None;
-    } else {
-        format!("none of the {} changed paths counts: stacks.ignore matches them", request.changed_paths.len())
-    };
-    Some(Warning::new("nothing_affected", message))
+/// An empty answer says why it is empty, as far as no other warning does.
+fn why_empty(request: &ResolveRequest, affected: &Affected, restricted: bool) -> Option<Warning> {
+    let count = affected.stacks.iter().filter(|why| why.is_affected()).count();
+    if restricted {
+        let message = format!("no requested stack is valid; without the request {count} stacks are affected");
+        return (count > 0).then(|| Warning::new("nothing_affected", message));
+    }
+    let Uncounted { ignored, configuration } = affected.uncounted;
+    let paths = request.changed_paths.len();
+    let mut reasons = Vec::new();
+    match ignored {
+        0 => {}
+        _ if ignored == paths => reasons.push("stacks.ignore matches them".to_owned()),
+        _ => reasons.push(format!("stacks.ignore matches {ignored}")),
+    }
+    match configuration {
+        0 => {}
+        _ if configuration == paths => reasons.push("the configuration changed, but for no stack".to_owned()),
+        _ => reasons.push(format!("{configuration} are configuration, which changed for no stack")),
+    }
+    if !affected.unused_modules.is_empty() {
+        let modules: Vec<&str> = affected.unused_modules.iter().map(String::as_str).take(MODULES_MAX).collect();
+        reasons.push(format!("no stack uses the module {}", modules.join(", ")));
+    }
+    let message = format!("none of the {paths} changed paths counts: {}", reasons.join("; "));
+    (!reasons.is_empty()).then(|| Warning::new("nothing_affected", message))
 }
+
+/// Most modules that one sentence names.
+const MODULES_MAX: usize = 5;

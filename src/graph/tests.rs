@@ -4,6 +4,7 @@ mod cases;
 mod pictures;
 mod properties;
 mod small;
+mod warnings;
 
 use super::model::Graph;
 use super::resolution::{BaseFacts, Reason, RemovedStack, Resolution};

@@ -3,13 +3,15 @@
 //! Git decides which files there are: what is tracked, and on a laptop what is new and not ignored.
 //! Nothing outside of the repository is ever read, whatever links say.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use super::git::{Blobs, Difference, Git, GitError, TreeEntry, TreeKind};
+use super::git::{Blobs, Difference, Git, GitError, TreeEntry, TreeKind, WorkingCopy};
 use super::root::Root;
+use super::sparse::LeftOut;
 use crate::ids::{Sha, normalise_path};
 use crate::scan::files::{Entry, EntryKind, Files, join, parent};
 
@@ -29,6 +31,7 @@ pub struct WorkingTree {
     entries: Vec<Entry>,
     /// Of files that are as the index has them: the ids of their content.
     ids: BTreeMap<String, String>,
+    left_out: LeftOut,
 }
 
 impl WorkingTree {
@@ -36,8 +39,9 @@ impl WorkingTree {
     pub fn open(root: &Path, git: &Git) -> Result<Self, GitError> {
         let mut entries = Vec::new();
         let mut ids = BTreeMap::new();
+        let mut left_out = LeftOut::default();
         if git.is_repository() {
-            let (index, differences) = git.working_tree()?;
+            let WorkingCopy { index, skipped, differences } = git.working_copy()?;
             let mut differing = BTreeSet::new();
             for difference in differences {
                 let (Difference::Untracked(path) | Difference::Deleted(path) | Difference::Modified(path)) = difference;
@@ -57,12 +61,21 @@ impl WorkingTree {
                 };
                 entries.extend(kind.map(|kind| Entry { path, kind }));
             }
+            let (there, missing): (Vec<TreeEntry>, Vec<TreeEntry>) =
+                skipped.into_iter().partition(|file| kind_of(root, &file.path).is_some());
+            entries.extend(
+                there
+                    .into_iter()
+                    .filter_map(|TreeEntry { path, .. }| kind_of(root, &path).map(|kind| Entry { path, kind })),
+            );
+            left_out = LeftOut::of(missing, git)?;
         } else {
             walk(root, &mut entries);
         }
+        entries.extend(left_out.paths().map(|path| Entry { path: path.clone(), kind: EntryKind::File }));
         entries.sort();
         entries.dedup_by(|a, b| a.path == b.path);
-        Ok(Self { root: Root::open(root), entries, ids })
+        Ok(Self { root: Root::open(root), entries, ids, left_out })
     }
 
     pub fn root(&self) -> &Path {
@@ -76,11 +89,14 @@ impl WorkingTree {
 }
 
 impl Files for WorkingTree {
-    fn list(&self) -> Vec<Entry> {
-        self.entries.clone()
+    fn list(&self) -> Cow<'_, [Entry]> {
+        Cow::Borrowed(&self.entries)
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        if let Some(content) = self.left_out.read(path, FILE_BYTES_MAX) {
+            return content;
+        }
         self.root.read(path, FILE_BYTES_MAX)
     }
 }
@@ -182,8 +198,8 @@ impl Commit {
 }
 
 impl Files for Commit {
-    fn list(&self) -> Vec<Entry> {
-        self.entries.clone()
+    fn list(&self) -> Cow<'_, [Entry]> {
+        Cow::Borrowed(&self.entries)
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {

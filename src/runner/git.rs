@@ -41,6 +41,15 @@ pub enum Difference {
     Modified(String),
 }
 
+/// The index and the working tree beside it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WorkingCopy {
+    pub index: Vec<TreeEntry>,
+    /// Files of the index that git does not keep in the working tree, as in a sparse checkout.
+    pub skipped: Vec<TreeEntry>,
+    pub differences: Vec<Difference>,
+}
+
 /// What changed between two commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changes {
@@ -197,29 +206,30 @@ impl Git {
     }
 
     /// Every file of the index, and how the working tree differs from it. Git is asked everything at once.
-    pub fn working_tree(&self) -> Result<(Vec<TreeEntry>, Vec<Difference>), GitError> {
+    pub fn working_copy(&self) -> Result<WorkingCopy, GitError> {
         let flags = |asked: [&'static str; 2]| ["ls-files", "-z", "-t", asked[0], asked[1]];
         std::thread::scope(|scope| {
             let unknown = scope.spawn(move || self.differences(&flags(["--others", "--exclude-standard"])));
             let known = scope.spawn(move || self.differences(&flags(["--deleted", "--modified"])));
-            let index = self.index()?;
-            let mut differences = Vec::new();
+            let mut copy = self.index()?;
             for asked in [unknown, known] {
-                differences.extend(asked.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+                copy.differences.extend(asked.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
             }
-            Ok((index, differences))
+            Ok(copy)
         })
     }
 
-    fn index(&self) -> Result<Vec<TreeEntry>, GitError> {
-        let answer = self.text(&["ls-files", "-z", "--stage", "--cached"])?;
-        let entry = |line: &str| {
-            let (head, path) = line.split_once('\t')?;
+    fn index(&self) -> Result<WorkingCopy, GitError> {
+        let answer = self.text(&["ls-files", "-z", "-t", "--stage", "--cached"])?;
+        let mut copy = WorkingCopy::default();
+        for line in answer.split('\0') {
+            let Some((head, path)) = line.split_once('\t') else { continue };
             let mut words = head.split(' ');
-            let (mode, id) = (words.next()?, words.next()?);
-            Some(TreeEntry { kind: TreeKind::of_mode(mode), id: id.to_owned(), path: path.to_owned() })
-        };
-        Ok(answer.split('\0').filter_map(entry).collect())
+            let (Some(tag), Some(mode), Some(id)) = (words.next(), words.next(), words.next()) else { continue };
+            let entry = TreeEntry { kind: TreeKind::of_mode(mode), id: id.to_owned(), path: path.to_owned() };
+            if tag == "S" { copy.skipped.push(entry) } else { copy.index.push(entry) }
+        }
+        Ok(copy)
     }
 
     fn differences(&self, args: &[&str]) -> Result<Vec<Difference>, GitError> {
@@ -235,6 +245,11 @@ impl Git {
             }
         };
         Ok(answer.split('\0').filter_map(difference).collect())
+    }
+
+    /// Whether the history ends early because the clone was made so.
+    pub fn is_shallow(&self) -> bool {
+        self.line(&["rev-parse", "--is-shallow-repository"]).is_ok_and(|answer| answer == "true")
     }
 
     /// A process that answers with one blob after the other.
@@ -294,7 +309,8 @@ impl Git {
 
     /// Paths that are no UTF-8 become paths with replacement characters, which nothing owns.
     fn text(&self, args: &[&str]) -> Result<String, GitError> {
-        Ok(String::from_utf8_lossy(&self.bytes(args)?).into_owned())
+        let bytes = self.bytes(args)?;
+        Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }
 
     fn line(&self, args: &[&str]) -> Result<String, GitError> {

@@ -6,6 +6,7 @@
 //! - `git`, `root`, `checkout`: questions to git; reading below one directory; working tree and commit as the scan
 //!   sees them.
 //! - `scan_cache`: what earlier scans found.
+//! - `sparse`: files that are in git and not on disk.
 //! - `progress`: one line on a terminal while a scan takes long.
 //! - `console`, `outputs`: what people and later steps of a workflow read.
 //! - `stop`: why a command ends early.
@@ -49,6 +50,7 @@ pub mod resolve;
 mod root;
 mod scan_cache;
 pub mod server;
+mod sparse;
 pub mod stack;
 pub mod stack_job;
 pub mod stop;

@@ -1,5 +1,6 @@
 //! One line on a terminal while a scan takes long; nothing anywhere else.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -117,7 +118,7 @@ impl<'a> Counted<'a> {
 }
 
 impl Files for Counted<'_> {
-    fn list(&self) -> Vec<Entry> {
+    fn list(&self) -> Cow<'_, [Entry]> {
         self.files.list()
     }
 

@@ -197,6 +197,10 @@ async fn register(job: &Job, server: &Server, change: &Change, asked: &AskedFor)
     Ok(resolution)
 }
 
+/// What to do about a clone whose history was cut off.
+const NEEDS_HISTORY: &str = "; the checkout is shallow and needs its whole history: fetch-depth: 0 in actions/checkout, \
+                             or git fetch --unshallow";
+
 /// The first base that is there: the flag, the event's, the default branch.
 fn merge_base(job: &Job, flag: Option<&str>, head: &Sha) -> Result<Sha, Stop> {
     let facts = &job.facts;
@@ -208,14 +212,23 @@ fn merge_base(job: &Job, flag: Option<&str>, head: &Sha) -> Result<Sha, Stop> {
         None => (format!("origin/{branch}"), job.git.commit_of(&format!("refs/remotes/origin/{branch}"))?, false),
     };
     let Some(commit) = commit else {
-        return Err(Stop::failed(if is_asked_for {
-            format!("the base {base:?} is no commit here; a shallow checkout needs its history: fetch-depth: 0")
+        let (whole, other) = if job.git.is_shallow() {
+            (NEEDS_HISTORY, NEEDS_HISTORY)
         } else {
-            format!("no base to compare with: there is no {base:?} here; pass --base <ref>")
+            ("", "; fetch it, or pass another --base")
+        };
+        return Err(Stop::failed(if is_asked_for {
+            format!("the base {base:?} is no commit here{other}")
+        } else {
+            format!("no base to compare with: there is no {base:?} here; pass --base <ref>{whole}")
         }));
     };
     job.git.merge_base(commit.as_str(), head.as_str())?.ok_or_else(|| {
-        Stop::failed(format!("{base} and HEAD share no history here; a shallow checkout needs it: fetch-depth: 0"))
+        Stop::failed(if job.git.is_shallow() {
+            format!("{base} and HEAD share no history here{NEEDS_HISTORY}")
+        } else {
+            format!("{base} and HEAD have unrelated histories: no commit is in both; pass a --base that HEAD came from")
+        })
     })
 }
 

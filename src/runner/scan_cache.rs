@@ -3,6 +3,7 @@
 //! Only a file that git calls unchanged is looked up, so an edit is read and never guessed. Whoever can write the cache
 //! can change what a scan says; it belongs where only the owner of the checkout writes.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -147,7 +148,7 @@ impl<T: Identified> Remembered<'_, T> {
 }
 
 impl<T: Identified> Files for Remembered<'_, T> {
-    fn list(&self) -> Vec<Entry> {
+    fn list(&self) -> Cow<'_, [Entry]> {
         self.files.list()
     }
 

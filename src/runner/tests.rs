@@ -3,6 +3,7 @@
 mod applying;
 mod bundles;
 mod change_detection;
+mod histories;
 mod planning;
 mod reading;
 mod real_terraform;

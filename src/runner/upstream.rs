@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::ScannedTree;
 use crate::graph::model::Stack;
 use crate::redaction::UpstreamOutputs;
-use crate::scan::directory::is_terraform_file;
+use crate::scan::directory::{is_terraform_file, read_by};
 use crate::scan::files::{Files, join, parent};
 use crate::scan::hcl;
 
@@ -75,10 +75,14 @@ fn directories_of(values: &Value, checkout: &ScannedTree, own_path: &str) -> Vec
 /// Whatever is not plainly `false` counts as sensitive.
 fn declared_in(checkout: &ScannedTree, directory: &str) -> Option<Vec<String>> {
     let mut names = Vec::new();
+    let scanned = &checkout.scanned;
+    let tool = scanned.graph.stacks.iter().find(|stack| stack.path == directory).and_then(|stack| stack.tool);
+    let is_own = |path: &String| parent(path) == directory && is_terraform_file(path);
+    let mut files: Vec<String> =
+        checkout.tree.list().iter().map(|entry| &entry.path).filter(|path| is_own(path)).cloned().collect();
+    files.sort();
     let mut is_stack = false;
-    let entries = checkout.tree.list();
-    let files = entries.iter().map(|entry| entry.path.as_str());
-    for file in files.filter(|path| parent(path) == directory && is_terraform_file(path)) {
+    for file in read_by(tool.unwrap_or(scanned.config.tool), &files) {
         is_stack = true;
         let Ok(bytes) = checkout.tree.read(file) else { continue };
         if file.ends_with(".json") {

@@ -55,7 +55,7 @@ pub fn stack_settings(files: &dyn Files, options: &ScanOptions) -> Result<Vec<St
         let own = stacks.first().and_then(|stack| stack.config.as_ref());
         let stack_lines = lines(files, &tree, &stack_file(path));
         let sources = Sources { root: &scanned.config, root_lines: &root_lines, stack: own, stack_lines: &stack_lines };
-        let below: Vec<String> = tree.below(path).map(str::to_owned).collect();
+        let below: Vec<String> = tree.files_below(path).map(str::to_owned).collect();
         for instance in rules.instances(own, path, &below).map_err(refused)?.instances {
             let Some(stack) = stacks.iter().find(|stack| stack.instance == instance.name) else { continue };
             let settings = sources.of(path, &instance).map_err(refused)?;
@@ -103,7 +103,7 @@ fn configuration_files(tree: &Tree) -> Vec<String> {
     tree.walk().map(|(path, _)| path).filter(|path| is_configuration(path)).map(str::to_owned).collect()
 }
 
-fn problems_of(files: &dyn Files, tree: &Tree, file: &str) -> Vec<Problem> {
+fn problems_of(files: &dyn Files, tree: &Tree<'_>, file: &str) -> Vec<Problem> {
     let parsed = match tree.read(files, file) {
         Err(reason) => Err(vec![Problem::of_key(file, "", reason)]),
         Ok(bytes) if file == ROOT_FILE => parse_repo_config(file, &bytes).map(drop),
@@ -122,7 +122,7 @@ fn misnamed(path: &str) -> Option<Problem> {
     Some(Problem::of_key(path, "", format!("the file is not read; did you mean `{meant}`?")))
 }
 
-fn as_problem(files: &dyn Files, tree: &Tree, error: ScanError) -> Problem {
+fn as_problem(files: &dyn Files, tree: &Tree<'_>, error: ScanError) -> Problem {
     match error {
         ScanError::Configuration(problem) => problem,
         ScanError::Unreadable { file, reason } => Problem::of_key(&file, "", reason),
@@ -134,7 +134,7 @@ fn as_problem(files: &dyn Files, tree: &Tree, error: ScanError) -> Problem {
 }
 
 /// The file and key that name a backend file of a stack.
-fn holder_of(files: &dyn Files, tree: &Tree, stack: &str, backend_file: &str) -> (String, String) {
+fn holder_of(files: &dyn Files, tree: &Tree<'_>, stack: &str, backend_file: &str) -> (String, String) {
     let (path, instance) = split_key(stack);
     let own_file = stack_file(path);
     let read = |file: &str| tree.read(files, file).ok();
@@ -150,7 +150,7 @@ fn holder_of(files: &dyn Files, tree: &Tree, stack: &str, backend_file: &str) ->
     }
 }
 
-fn lines(files: &dyn Files, tree: &Tree, file: &str) -> KeyLines {
+fn lines(files: &dyn Files, tree: &Tree<'_>, file: &str) -> KeyLines {
     tree.read(files, file).map(|bytes| KeyLines::of(&bytes)).unwrap_or_default()
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use super::directory::is_override;
 use super::evaluation::Scope;
 use super::hcl::{self, Block};
-use super::terraform_file::{FILE_BYTES_MAX, each, members};
+use super::terraform_file::{FILE_BYTES_MAX, decoded, each, members};
 use super::value::{Expression, Text, Value, number};
 
 /// The declarations of one directory, overrides applied.
@@ -109,12 +109,11 @@ pub fn read<'a>(files: impl Iterator<Item = (&'a str, Vec<u8>)>) -> Declarations
     let (overrides, base): (Vec<_>, Vec<_>) = files.partition(|(path, _)| is_override(path));
     let mut reading = Reading::default();
     for (path, bytes) in base.iter().chain(&overrides) {
-        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         // What could not be read is a warning of the file already.
         if bytes.len() > FILE_BYTES_MAX {
             continue;
         }
-        let text = String::from_utf8_lossy(bytes);
+        let (text, _) = decoded(bytes);
         if !path.ends_with(".json") {
             hcl::split(&text, 1).blocks.iter().for_each(|block| reading.block(block));
         } else if let Ok(root) = serde_json::from_str::<Json>(&text) {

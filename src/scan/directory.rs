@@ -1,7 +1,7 @@
 //! The Terraform files of one directory, put together in the order in which the tool reads them (spec 11 §4).
 
 use super::files::file_name;
-use super::terraform_file::{BackendBlock, ModuleCall, RemoteState, TerraformFile};
+use super::terraform_file::{BackendBlock, FileRead, ModuleCall, RemoteState, TerraformFile};
 use crate::config::model::Tool;
 use crate::graph::model::Warning;
 
@@ -19,6 +19,7 @@ pub struct Directory {
     pub backend: Option<At<BackendBlock>>,
     pub modules: Vec<At<ModuleCall>>,
     pub remote_states: Vec<At<RemoteState>>,
+    pub file_reads: Vec<At<FileRead>>,
     pub names_provider: bool,
     /// Positions of `archive_file` data sources.
     pub archive_files: Vec<(String, u32)>,
@@ -101,6 +102,8 @@ impl Directory {
     fn add_common(&mut self, path: &str, file: &TerraformFile) {
         self.names_provider |= file.names_provider;
         self.archive_files.extend(file.archive_file_lines.iter().map(|line| (path.to_owned(), *line)));
+        let at = |it: &FileRead| At { file: path.to_owned(), it: it.clone() };
+        self.file_reads.extend(file.file_reads.iter().map(at));
         self.warnings.extend(file.warnings.iter().cloned());
     }
 

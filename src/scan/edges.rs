@@ -7,6 +7,7 @@ use super::reader::Reader;
 use super::remote_state::{self, StateObject};
 use super::stacks::{Built, state_object};
 use crate::config::references::{KnownStacks, Reference, Resolved};
+use crate::config::stack_file;
 use crate::graph::model::{Edge, EdgeType, NodeRef, Stack, Warning};
 
 #[derive(Debug, Default)]
@@ -59,12 +60,13 @@ fn explicit(
     found: &mut Edges,
 ) -> BTreeSet<String> {
     let own = built.stack.key.as_str();
+    let file = stack_file(&built.stack.path);
     let mut targets = BTreeSet::new();
     for entry in &built.depends_on {
         match Reference::parse(entry, Some(repo)) {
             Err(reason) => {
                 let message = format!("{own}: depends_on {entry:?}: {reason}");
-                found.warnings.push(Warning::new("depends_on_invalid", message).of_stack(own));
+                found.warnings.push(Warning::new("depends_on_invalid", message).in_file(&file).of_stack(own));
             }
             Ok(Reference::External { repo, key }) => {
                 let qualified = format!("{repo}//{key}");
@@ -83,12 +85,12 @@ fn explicit(
                 let key = resolved.key().as_str().to_owned();
                 if key == own {
                     let message = format!("{own} depends on itself; the entry is dropped");
-                    found.warnings.push(Warning::new("depends_on_itself", message).of_stack(own));
+                    found.warnings.push(Warning::new("depends_on_itself", message).in_file(&file).of_stack(own));
                     continue;
                 }
                 if matches!(resolved, Resolved::Unknown(_)) {
                     let message = format!("{own} depends on {key:?}, which is not a known stack");
-                    found.warnings.push(Warning::new("depends_on_unknown", message).of_stack(own));
+                    found.warnings.push(Warning::new("depends_on_unknown", message).in_file(&file).of_stack(own));
                 }
                 targets.insert(key);
             }

@@ -22,6 +22,9 @@ pub struct Scope {
     pub variables: BTreeMap<String, Value>,
     pub locals: Rc<BTreeMap<String, Expression>>,
     pub workspace: Option<String>,
+    /// What `path.module` says. Only who looks for files knows it: the tool runs in the directory of the stack, so that
+    /// `path.root` and `path.cwd` are that directory, and every relative path begins there.
+    module: Option<String>,
     /// False where nothing but constants may stand, as in a file of values.
     has_functions: bool,
     found: RefCell<BTreeMap<String, (Value, Option<String>)>>,
@@ -76,6 +79,30 @@ impl Scope {
         match evaluation.expression(expression) {
             Value::Unknown => Err(evaluation.reason.unwrap_or_else(|| "it cannot be worked out".to_owned())),
             value => Ok(value),
+        }
+    }
+
+    /// The same names for expressions that say which file they read; `module` is where the module is, from the stack.
+    pub fn of_paths(&self, module: &str) -> Self {
+        Self {
+            variables: self.variables.clone(),
+            locals: self.locals.clone(),
+            workspace: self.workspace.clone(),
+            module: Some(module.to_owned()),
+            has_functions: true,
+            ..Self::default()
+        }
+    }
+
+    /// What a template begins with, as far as that is known.
+    pub fn start(&self, expression: &Expression) -> String {
+        let mut evaluation = Evaluation { scope: self, each: None, depth: 0, open: BTreeSet::new(), reason: None };
+        match &expression.text {
+            Text::Hcl(text) if evaluation.parsable(text).is_ok() => match hcl_edit::parser::parse_expr(text) {
+                Ok(Parsed::StringTemplate(template)) => evaluation.start(template.iter()),
+                Ok(_) | Err(_) => String::new(),
+            },
+            Text::Hcl(_) | Text::Json(_) => String::new(),
         }
     }
 
@@ -301,6 +328,23 @@ impl Evaluation<'_> {
         self.light(Value::Text(text))
     }
 
+    /// The parts of a template in front of the first that is not known.
+    fn start<'a>(&mut self, elements: impl Iterator<Item = &'a Element>) -> String {
+        let mut text = String::new();
+        for element in elements {
+            let part = match element {
+                Element::Literal(literal) => Some(literal.value().to_string()),
+                Element::Interpolation(part) => self.parsed(&part.expr).into_text(),
+                Element::Directive(_) => None,
+            };
+            match part {
+                Some(part) if text.len() + part.len() <= TEXT_BYTES_MAX => text.push_str(&part),
+                Some(_) | None => break,
+            }
+        }
+        text
+    }
+
     fn traversal(&mut self, traversal: &Traversal) -> Value {
         let mut operators = traversal.operators.iter().map(|operator| operator.value());
         let mut value = match &traversal.expr {
@@ -338,6 +382,8 @@ impl Evaluation<'_> {
             ("var", _) => self.scope.variables.get(name).cloned(),
             ("local", _) => Some(self.local(name)),
             ("terraform" | "tofu", "workspace") => self.scope.workspace.clone().map(Value::Text),
+            ("path", "module") => self.scope.module.clone().map(Value::Text),
+            ("path", "root" | "cwd") => self.scope.module.is_some().then(|| Value::text(".")),
             ("each", "key") => self.each.map(|each| each.key.clone()),
             ("each", "value") => self.each.map(|each| each.value.clone()),
             ("data" | "module" | "path" | "self" | "count" | "each" | "terraform" | "tofu", _) => None,

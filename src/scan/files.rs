@@ -2,6 +2,7 @@
 //!
 //! The core does no I/O; whoever walks a directory or a git tree implements [`Files`].
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::reader::FileFacts;
@@ -11,7 +12,7 @@ use crate::ids::normalise_path;
 /// A scan reads from several threads at once.
 pub trait Files: Sync {
     /// Every file, in any order. The walker may leave out `.git`, `.terraform` and `node_modules`.
-    fn list(&self) -> Vec<Entry>;
+    fn list(&self) -> Cow<'_, [Entry]>;
 
     /// The content, or the reason in a few words. A link is read through to its target.
     fn read(&self, path: &str) -> Result<Vec<u8>, String>;
@@ -78,7 +79,7 @@ impl MemoryFiles {
 }
 
 impl Files for MemoryFiles {
-    fn list(&self) -> Vec<Entry> {
+    fn list(&self) -> Cow<'_, [Entry]> {
         let files = self.files.keys().map(|path| Entry { path: path.clone(), kind: EntryKind::File });
         let others = self.others.iter().map(|(path, kind)| Entry { path: path.clone(), kind: kind.clone() });
         files.chain(others).collect()
@@ -110,38 +111,48 @@ pub fn with_links(entries: &[Entry], changed_paths: &[String]) -> Vec<String> {
 }
 
 /// The names of a checkout in the order that questions about them need.
-#[derive(Debug, Default)]
-pub struct Tree {
-    kinds: BTreeMap<String, EntryKind>,
+#[derive(Debug)]
+pub struct Tree<'f> {
+    /// Sorted by path.
+    entries: Cow<'f, [Entry]>,
     directories: BTreeSet<String>,
 }
 
 /// Links followed for one path; Linux allows as many.
 const LINKS_MAX: usize = 40;
 
-impl Tree {
-    pub fn new(entries: Vec<Entry>) -> Self {
-        let mut tree = Self::default();
-        for entry in entries {
+impl<'f> Tree<'f> {
+    /// Of two entries with one path either may count.
+    pub fn new(mut entries: Cow<'f, [Entry]>) -> Self {
+        if !entries.is_sorted() {
+            entries.to_mut().sort();
+        }
+        let mut directories = BTreeSet::from([String::new()]);
+        for entry in entries.iter() {
             // A directory that several files share is already there with all its parents.
             for parent in ancestors(&entry.path) {
-                if !tree.directories.insert(parent.to_owned()) {
+                if directories.contains(parent) {
                     break;
                 }
+                directories.insert(parent.to_owned());
             }
-            tree.kinds.insert(entry.path, entry.kind);
         }
-        tree.directories.insert(String::new());
-        tree
+        Self { entries, directories }
     }
 
     /// What the scan walks, in order. Skipped directories hold files too, but only a reference leads to them.
     pub fn walk(&self) -> impl Iterator<Item = (&str, &EntryKind)> {
-        self.kinds.iter().filter(|(path, _)| !is_skipped(path)).map(|(path, kind)| (path.as_str(), kind))
+        self.entries.iter().filter(|entry| !is_skipped(&entry.path)).map(|entry| (entry.path.as_str(), &entry.kind))
     }
 
     pub fn kind(&self, path: &str) -> Option<&EntryKind> {
-        self.kinds.get(path)
+        let at = self.entries.binary_search_by(|entry| entry.path.as_str().cmp(path)).ok()?;
+        Some(&self.entries[at].kind)
+    }
+
+    /// Every directory that holds a file, also deep below, the root as an empty path.
+    pub fn directories(&self) -> impl Iterator<Item = &str> {
+        self.directories.iter().map(String::as_str)
     }
 
     pub fn is_directory(&self, path: &str) -> bool {
@@ -163,18 +174,27 @@ impl Tree {
     pub fn below<'a>(&'a self, directory: &'a str) -> impl Iterator<Item = &'a str> {
         let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
         let length = prefix.len();
-        let first = prefix.clone();
-        self.kinds
-            .range(first..)
-            .take_while(move |(path, _)| path.starts_with(&prefix))
-            .map(move |(path, _)| &path[length..])
+        let first = self.entries.partition_point(|entry| entry.path < prefix);
+        self.entries[first..]
+            .iter()
+            .take_while(move |entry| entry.path.starts_with(&prefix))
+            .map(move |entry| &entry.path[length..])
+    }
+
+    /// The same without what is known to be no file. A link that cannot be followed might have been one.
+    pub fn files_below<'a>(&'a self, directory: &'a str) -> impl Iterator<Item = &'a str> {
+        let path = move |name: &str| if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") };
+        let is_file = move |kind: Option<&EntryKind>| {
+            !matches!(kind, Some(EntryKind::DirectoryLink { .. } | EntryKind::Submodule))
+        };
+        self.below(directory).filter(move |name| is_file(self.kind(&path(name))))
     }
 
     /// The directory that a path stands for once links are followed, as the tool records it.
     pub fn real_directory(&self, path: &str) -> Option<String> {
         let mut path = path.to_owned();
         for _ in 0..LINKS_MAX {
-            let link = ancestors_and_self(&path).find_map(|prefix| match self.kinds.get(prefix) {
+            let link = ancestors_and_self(&path).find_map(|prefix| match self.kind(prefix) {
                 Some(EntryKind::DirectoryLink { target }) => Some((prefix.len(), target)),
                 _ => None,
             });
@@ -188,7 +208,7 @@ impl Tree {
 
     /// The submodule that holds a path.
     pub fn submodule_of<'p>(&self, path: &'p str) -> Option<&'p str> {
-        ancestors_and_self(path).find(|prefix| matches!(self.kinds.get(*prefix), Some(EntryKind::Submodule)))
+        ancestors_and_self(path).find(|prefix| matches!(self.kind(prefix), Some(EntryKind::Submodule)))
     }
 }
 

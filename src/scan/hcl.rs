@@ -5,13 +5,20 @@
 //! [`super::value`], and only where somebody wants the value.
 //! It is linear in the text, never recurses, and always gives an answer: what never closes ends with the text.
 
+mod calls;
+
 use std::borrow::Cow;
+
+pub use calls::{CALLS_MAX, Call, calls_in_template};
 
 /// What stands in a file or in the body of a block, in the order of the text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Body<'t> {
     pub attributes: Vec<Attribute<'t>>,
     pub blocks: Vec<Block<'t>>,
+    /// Calls of functions that read files, also those inside of the blocks; one more than [`CALLS_MAX`] when there are
+    /// more than that.
+    pub calls: Vec<Call<'t>>,
     /// What was wrong, in the order of the text, at most [`PROBLEMS_MAX`].
     pub problems: Vec<Problem>,
 }
@@ -68,6 +75,7 @@ pub fn split(text: &str, line: u32) -> Body<'_> {
         }
     }
     body.problems = reader.problems;
+    body.calls = reader.calls;
     body
 }
 
@@ -107,6 +115,8 @@ enum Until {
     EntryEnd,
     /// At `=` or `:`: a key of an object.
     Assignment,
+    /// At a comma or parenthesis: an argument of a call.
+    ArgumentEnd,
     /// At the brace that closes a block.
     BlockEnd,
 }
@@ -131,12 +141,13 @@ struct Reader<'t> {
     bytes: &'t [u8],
     at: usize,
     line: u32,
+    calls: Vec<Call<'t>>,
     problems: Vec<Problem>,
 }
 
 impl<'t> Reader<'t> {
     fn new(text: &'t str, line: u32) -> Self {
-        Self { text, bytes: text.as_bytes(), at: 0, line, problems: Vec::new() }
+        Self { text, bytes: text.as_bytes(), at: 0, line, calls: Vec::new(), problems: Vec::new() }
     }
 
     fn peek(&self) -> Option<u8> {
@@ -308,7 +319,11 @@ impl<'t> Reader<'t> {
 
     /// Moves to where `until` says and returns the end of the last byte that was neither blank nor comment.
     fn run(&mut self, until: Until) -> usize {
-        let mut open: Vec<Open<'t>> = Vec::new();
+        self.run_within(until, Vec::new())
+    }
+
+    /// The same from inside of what is open already.
+    fn run_within(&mut self, until: Until, mut open: Vec<Open<'t>>) -> usize {
         let mut end = self.at;
         while let Some(byte) = self.peek() {
             match open.last().copied() {
@@ -340,7 +355,7 @@ impl<'t> Reader<'t> {
             }
             end = self.at;
             if open.len() > DEPTH_MAX {
-                self.problem("nested too deeply");
+                self.problem("nested too deeply; the rest of the file is not read");
                 self.at = self.bytes.len();
                 return end;
             }
@@ -360,6 +375,7 @@ impl<'t> Reader<'t> {
             Until::BlockEnd => byte == b'}',
             Until::LineEnd => matches!(byte, b'\n' | b'}'),
             Until::EntryEnd => matches!(byte, b'\n' | b',' | b'}'),
+            Until::ArgumentEnd => matches!(byte, b',' | b')'),
             Until::Assignment => {
                 byte == b':' || byte == b'\n' || byte == b',' || (byte == b'=' && self.rest().get(1) != Some(&b'='))
             }
@@ -372,7 +388,10 @@ impl<'t> Reader<'t> {
             b'"' => open.push(Open::Quote),
             b'{' => open.push(Open::Brace),
             b'[' => open.push(Open::Bracket),
-            b'(' => open.push(Open::Paren),
+            b'(' => {
+                self.note_call();
+                open.push(Open::Paren);
+            }
             b'<' => {
                 if let Some(marker) = self.heredoc_marker() {
                     open.push(Open::Heredoc { marker, line: self.line });

@@ -11,7 +11,10 @@
 //! - `module_source`, `module_calls`: what a module call means.
 //! - `modules`, `module_values`: where calls lead, for everybody and for each stack.
 //! - `remote_state`, `edges`: which stacks depend on which.
+//! - `file_reads`: files that expressions read elsewhere.
+//! - `incomplete`: which stacks may have more edges than could be read.
 //! - `watch_paths`: inputs outside the directory of a stack.
+//! - `unused`: entries of the configuration that match nothing.
 //! - `configuration`: all problems of the configuration, and the settings of each stack with their origins.
 
 pub mod backend;
@@ -20,8 +23,10 @@ mod declarations;
 pub mod directory;
 mod edges;
 pub mod evaluation;
+mod file_reads;
 pub mod files;
 pub mod hcl;
+mod incomplete;
 mod inputs;
 mod module_calls;
 pub mod module_source;
@@ -31,6 +36,7 @@ mod reader;
 pub mod remote_state;
 mod stacks;
 pub mod terraform_file;
+mod unused;
 pub mod value;
 mod watch_paths;
 
@@ -42,7 +48,7 @@ use crate::config::model::{ModulesConfig, RepoConfig, StacksConfig};
 use crate::config::parse::parse_repo_config;
 use crate::config::problem::Problem;
 use crate::config::{ROOT_FILE, glob::GlobError};
-use crate::graph::model::{Graph, Warning};
+use crate::graph::model::{Graph, ModuleKind, Warning};
 use module_calls::Home;
 use reader::Reader;
 
@@ -99,15 +105,21 @@ fn graph_of(files: &dyn Files, options: &ScanOptions) -> Result<Scanned, Vec<Sca
     })?;
 
     let (directories, mut warnings) = stacks::find(&reader, &config, &globs);
-    let stacks::Stacks { stacks, warnings: more } = stacks::build(&reader, &config, &directories)?;
+    let stacks::Stacks { mut stacks, warnings: more } = stacks::build(&reader, &config, &directories)?;
     warnings.extend(more);
+    warnings.extend(unused::warnings(&reader, &config, &globs, &stacks));
 
     let home = Home { repo: &options.repo, host: &options.server_host };
     let modules = modules::find(&mut reader, home, &globs.modules, &stacks, config.tool);
     warnings.extend(modules.warnings);
+    let local = modules.modules.iter().filter(|module| module.kind == ModuleKind::Local);
+    let local = local.map(|module| module.path.clone()).collect();
+    let owners = file_reads::Owners { stacks: &directories, modules: &local };
+    warnings.extend(file_reads::watch(&reader, &mut stacks, modules.file_reads, &owners));
+    warnings.append(&mut reader.warnings);
+    incomplete::mark(&mut stacks, &modules.modules, &modules.edges, &warnings);
     let edges = edges::find(&reader, &stacks, &directories, &modules.reads, &options.repo);
     warnings.extend(edges.warnings);
-    warnings.append(&mut reader.warnings);
 
     let mut graph = Graph {
         repo: options.repo.clone(),

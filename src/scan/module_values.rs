@@ -7,32 +7,43 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::evaluation::Scope;
+use super::file_reads::{Found, View};
 use super::module_calls::{self, Call, Target};
 use super::modules::{Place, Walk};
 use super::reader::Reader;
 use super::remote_state::{self, StateObject};
 use super::stacks::Built;
 use super::value::{Expression, Value};
-use crate::config::model::Tool;
-use crate::graph::model::{NodeRef, Warning};
+use crate::graph::model::{NodeRef, Stack, Warning};
 
 /// Calls followed for one stack, and calls within each other: more is a repository made to be slow.
 const VISITS_MAX: usize = 1_000;
 const DEPTH_MAX: usize = 32;
+/// Calls followed for all stacks together: forty for each of five thousand, which takes some seconds.
+const VISITS_TOTAL_MAX: usize = 200_000;
 
-/// Completes `walk` and gives the state objects that modules read, by the key of the stack.
-pub(super) fn follow(
-    reader: &mut Reader<'_>,
-    walk: &mut Walk<'_>,
-    stacks: &[Built],
-) -> BTreeMap<String, BTreeSet<StateObject>> {
-    let mut following =
-        Following { reader, walk, needs_values: BTreeMap::new(), visited: BTreeSet::new(), reads: BTreeMap::new() };
+/// What modules read, by the key of the stack that uses them.
+#[derive(Debug, Default)]
+pub(super) struct Followed {
+    pub states: BTreeMap<String, BTreeSet<StateObject>>,
+    pub file_reads: BTreeMap<String, Found>,
+}
+
+/// Completes `walk` and gives what modules read for each stack.
+pub(super) fn follow(reader: &mut Reader<'_>, walk: &mut Walk<'_>, stacks: &[Built]) -> Followed {
+    let mut following = Following {
+        reader,
+        walk,
+        needing: BTreeSet::new(),
+        visits: 0,
+        visited: BTreeSet::new(),
+        followed: Followed::default(),
+    };
     for built in stacks {
         let place = built.place();
         if following.needs_values(&place) {
             let scope = built.scope(following.reader);
-            following.stack(&built.stack.key, Visit { place, scope, depth: 0 });
+            following.stack(&built.stack, Visit { place, scope, depth: 0 });
         }
     }
     // Modules that nobody calls have the values of their defaults.
@@ -44,15 +55,17 @@ pub(super) fn follow(
             following.calls("", &Visit { place, scope, depth: 1 });
         }
     }
-    following.reads
+    following.followed
 }
 
 struct Following<'a, 'f, 'h> {
     reader: &'a mut Reader<'f>,
     walk: &'a mut Walk<'h>,
-    needs_values: BTreeMap<Place, bool>,
+    /// Places from which literal sources lead to something that depends on values, or that are such a thing.
+    needing: BTreeSet<Place>,
+    visits: usize,
     visited: BTreeSet<Place>,
-    reads: BTreeMap<String, BTreeSet<StateObject>>,
+    followed: Followed,
 }
 
 /// One way to reach a directory.
@@ -64,14 +77,16 @@ struct Visit {
 }
 
 impl Following<'_, '_, '_> {
-    fn stack(&mut self, key: &str, root: Visit) {
+    fn stack(&mut self, stack: &Stack, root: Visit) {
+        let key = stack.key.as_str();
         let mut seen: BTreeSet<(Place, BTreeMap<String, Value>)> = BTreeSet::new();
         let mut queue = vec![root];
         while let Some(visit) = queue.pop() {
             if !seen.insert((visit.place.clone(), visit.scope.variables.clone())) {
                 continue;
             }
-            if seen.len() > VISITS_MAX || visit.depth > DEPTH_MAX {
+            self.visits += 1;
+            if seen.len() > VISITS_MAX || visit.depth > DEPTH_MAX || self.visits > VISITS_TOTAL_MAX {
                 let message =
                     format!("{key}: its module calls are too many or too deep to be followed with their values");
                 self.walk.warnings.push(Warning::new("modules_too_deep", message).of_stack(key));
@@ -80,6 +95,7 @@ impl Following<'_, '_, '_> {
             self.visited.insert(visit.place.clone());
             if visit.depth > 0 {
                 self.states(key, &visit);
+                self.files(stack, &visit);
             }
             for call in self.calls(key, &visit) {
                 if let Target::Local(directory) = &call.target {
@@ -99,8 +115,16 @@ impl Following<'_, '_, '_> {
         for block in &node.remote_states {
             let (objects, warnings) = remote_state::read(block, &|| visit.scope.clone());
             self.walk.warnings.extend(warnings);
-            self.reads.entry(key.to_owned()).or_default().extend(objects);
+            self.followed.states.entry(key.to_owned()).or_default().extend(objects);
         }
+    }
+
+    /// The files outside of a module that its files read.
+    fn files(&mut self, stack: &Stack, visit: &Visit) {
+        let Some(node) = self.walk.nodes.get(&visit.place).filter(|node| !node.file_reads.is_empty()) else { return };
+        let view = View { reader: self.reader, stack: &stack.path, directory: &visit.place.0 };
+        let found = view.find(&node.file_reads, &|| visit.scope.clone());
+        self.followed.file_reads.entry(stack.key.clone()).or_default().extend(found);
     }
 
     /// All calls of a directory; those that needed values are recorded.
@@ -145,34 +169,31 @@ impl Following<'_, '_, '_> {
 
     /// Whether anything that a place leads to by literal sources depends on values.
     fn needs_values(&mut self, start: &Place) -> bool {
-        if let Some(known) = self.needs_values.get(start) {
-            return *known;
-        }
-        let mut seen: BTreeSet<Place> = BTreeSet::from([start.clone()]);
-        let mut queue = vec![start.clone()];
-        let mut needs = false;
-        while let Some(place) = queue.pop() {
-            let Some(node) = self.walk.nodes.get(&place) else { continue };
-            // The states that a stack reads in its own files are asked for elsewhere, but a module may be a stack too.
-            needs = !node.unread.is_empty()
-                || (!node.remote_states.is_empty() && (place != *start || self.is_module(start)));
-            if needs {
-                break;
-            }
-            for call in &node.calls {
-                if let Target::Local(directory) = &call.target {
-                    let next: (String, Tool) = (directory.clone(), place.1);
-                    if seen.insert(next.clone()) {
-                        queue.push(next);
-                    }
-                }
-            }
-        }
-        self.needs_values.insert(start.clone(), needs);
-        needs
+        self.judge_fresh();
+        let Some(node) = self.walk.nodes.get(start) else { return false };
+        // What a stack reads in its own files is asked for elsewhere, but a module may be a stack too.
+        let own = !node.unread.is_empty() || (node.reads() && self.walk.is_module(&start.0));
+        own || node.targets(start.1).any(|target| self.needing.contains(&target))
     }
 
-    fn is_module(&self, place: &Place) -> bool {
-        self.walk.is_module(&place.0)
+    /// Judges the places that were read since the last time. All that a place leads to is read with it, so a judgement
+    /// never changes, and each place is looked at once however many stacks lead to it.
+    fn judge_fresh(&mut self) {
+        let mut callers: BTreeMap<Place, Vec<Place>> = BTreeMap::new();
+        let mut queue = Vec::new();
+        for place in std::mem::take(&mut self.walk.fresh) {
+            let Some(node) = self.walk.nodes.get(&place) else { continue };
+            let needs = !node.unread.is_empty() || node.reads();
+            if needs || node.targets(place.1).any(|target| self.needing.contains(&target)) {
+                queue.push(place.clone());
+            }
+            for target in node.targets(place.1) {
+                callers.entry(target).or_default().push(place.clone());
+            }
+        }
+        while let Some(place) = queue.pop() {
+            queue.extend(callers.remove(&place).unwrap_or_default());
+            self.needing.insert(place);
+        }
     }
 }

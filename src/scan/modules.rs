@@ -6,12 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::directory::At;
+use super::file_reads::{self, Found};
+use super::incomplete;
 use super::module_calls::{self, Call, Home, Target};
 use super::module_values;
 use super::reader::Reader;
 use super::remote_state::StateObject;
 use super::stacks::Built;
-use super::terraform_file::{ModuleCall, RemoteState};
+use super::terraform_file::{FileRead, ModuleCall, RemoteState};
 use crate::config::glob::PathGlobs;
 use crate::config::model::Tool;
 use crate::graph::model::{Edge, EdgeType, Module, ModuleKind, NodeRef, Warning};
@@ -23,6 +25,8 @@ pub(super) struct Modules {
     pub edges: Vec<Edge>,
     /// State objects that modules read, by the key of the stack that uses them.
     pub reads: BTreeMap<String, BTreeSet<StateObject>>,
+    /// Files that modules read outside of themselves, by the same key.
+    pub file_reads: BTreeMap<String, Found>,
     pub warnings: Vec<Warning>,
 }
 
@@ -51,10 +55,9 @@ pub(super) fn find(
         walk.locals.insert(directory.clone());
         walk.follow(reader, (directory, tool));
     }
-    let reads = module_values::follow(reader, &mut walk, stacks);
-    let mut modules = walk.finish(stacks);
-    modules.reads = reads;
-    modules
+    let followed = module_values::follow(reader, &mut walk, stacks);
+    let modules = walk.finish(stacks);
+    Modules { reads: followed.states, file_reads: followed.file_reads, ..modules }
 }
 
 /// A directory as a tool reads it.
@@ -68,6 +71,23 @@ pub(super) struct Node {
     /// Calls that need values.
     pub unread: Vec<At<ModuleCall>>,
     pub remote_states: Vec<At<RemoteState>>,
+    /// Calls that may read what is not the module's own.
+    pub file_reads: Vec<At<FileRead>>,
+}
+
+impl Node {
+    /// Whether its files read states, or files that are not its own.
+    pub fn reads(&self) -> bool {
+        !self.remote_states.is_empty() || !self.file_reads.is_empty()
+    }
+
+    /// Where its literal sources lead, read by the same tool.
+    pub fn targets(&self, tool: Tool) -> impl Iterator<Item = Place> {
+        self.calls.iter().filter_map(move |call| match &call.target {
+            Target::Local(directory) => Some((directory.clone(), tool)),
+            Target::Remote(_) => None,
+        })
+    }
 }
 
 pub(super) struct Walk<'a> {
@@ -75,6 +95,8 @@ pub(super) struct Walk<'a> {
     /// Directories that are modules.
     locals: BTreeSet<String>,
     pub nodes: BTreeMap<Place, Node>,
+    /// Places that were read since somebody last asked.
+    pub fresh: Vec<Place>,
     /// Calls that were found with values, by who makes them, where, and with which source.
     evaluated: BTreeMap<(NodeRef, (String, u32), String), Call>,
     pub warnings: Vec<Warning>,
@@ -82,7 +104,14 @@ pub(super) struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn new(home: Home<'a>) -> Self {
-        Self { home, locals: BTreeSet::new(), nodes: BTreeMap::new(), evaluated: BTreeMap::new(), warnings: Vec::new() }
+        Self {
+            home,
+            locals: BTreeSet::new(),
+            nodes: BTreeMap::new(),
+            fresh: Vec::new(),
+            evaluated: BTreeMap::new(),
+            warnings: Vec::new(),
+        }
     }
 
     /// Reads a place and all that literal sources lead to.
@@ -100,6 +129,7 @@ impl<'a> Walk<'a> {
                     queue.push((target.clone(), place.1));
                 }
             }
+            self.fresh.push(place.clone());
             self.nodes.insert(place, node);
         }
     }
@@ -116,7 +146,11 @@ impl<'a> Walk<'a> {
 
     fn read(&mut self, reader: &Reader<'_>, (directory, tool): &Place) -> Node {
         let read = reader.directory(directory, *tool);
-        let mut node = Node { remote_states: read.remote_states, ..Node::default() };
+        // A backend in a module means nothing; mistakes do.
+        self.warnings.extend(read.warnings.iter().filter(|it| incomplete::is_unread(it)).cloned());
+        let leaves = |read: &At<FileRead>| file_reads::may_leave(reader, directory, &read.it);
+        let file_reads = read.file_reads.into_iter().filter(leaves).collect();
+        let mut node = Node { remote_states: read.remote_states, file_reads, ..Node::default() };
         for call in read.modules {
             if !module_calls::is_literal(&call.it) {
                 node.unread.push(call);
@@ -198,6 +232,7 @@ impl<'a> Walk<'a> {
             modules: modules.into_values().collect(),
             edges: edges.into_iter().map(edge).collect(),
             reads: BTreeMap::new(),
+            file_reads: BTreeMap::new(),
             warnings,
         }
     }

@@ -20,7 +20,7 @@ use crate::ids::hex;
 /// A checkout while it is scanned.
 pub(super) struct Reader<'f> {
     files: &'f dyn Files,
-    pub tree: Tree,
+    pub tree: Tree<'f>,
     terraform: BTreeMap<String, TerraformFile>,
     /// Terraform files by directory, in name order.
     by_directory: BTreeMap<String, Vec<String>>,
@@ -69,22 +69,22 @@ impl<'f> Reader<'f> {
 
     /// Keeps what a file says.
     fn take(&mut self, path: String, looked: Looked) {
-        match looked {
-            Ok(facts) => {
-                if is_terraform_file(&path) {
-                    self.terraform.insert(path.clone(), facts.terraform);
-                    self.by_directory.entry(parent(&path).to_owned()).or_default().push(path.clone());
-                }
-                self.digests.get_mut().insert(path, facts.digest);
+        let FileFacts { digest, terraform } = looked.unwrap_or_else(|reason| {
+            // Whether a configuration file can be used is asked where a stack uses it.
+            if is_config_file(&path) {
+                return FileFacts::default();
             }
-            Err(reason) => {
-                // Whether a configuration file can be used is asked where a stack uses it.
-                if !is_config_file(&path) {
-                    self.warnings.push(Warning::new("file_unreadable", reason).in_file(&path));
-                }
-                self.digests.get_mut().insert(path, String::new());
-            }
+            // The directory must not look as if the file were not there.
+            let warning = Warning::new("file_unreadable", reason).in_file(&path);
+            self.warnings.push(warning.clone());
+            let terraform = TerraformFile { warnings: vec![warning], ..TerraformFile::default() };
+            FileFacts { terraform, ..FileFacts::default() }
+        });
+        if is_terraform_file(&path) {
+            self.terraform.insert(path.clone(), terraform);
+            self.by_directory.entry(parent(&path).to_owned()).or_default().push(path.clone());
         }
+        self.digests.get_mut().insert(path, digest);
     }
 
     /// Reads a directory that the walk leaves out, because a module call leads there.
@@ -102,6 +102,16 @@ impl<'f> Reader<'f> {
                 self.take(path, looked);
             }
         }
+    }
+
+    /// Lets a name count for the hash, whatever the file holds.
+    pub fn note_name(&self, path: &str) {
+        self.digests.borrow_mut().entry(path.to_owned()).or_default();
+    }
+
+    /// Whether a directory holds a Terraform file.
+    pub fn has_terraform(&self, directory: &str) -> bool {
+        !self.paths(directory).is_empty()
     }
 
     /// Directories that hold a Terraform file, in order.
@@ -163,7 +173,7 @@ pub struct FileFacts {
 /// The facts, or why the file cannot be read.
 type Looked = Result<FileFacts, String>;
 
-fn look(files: &dyn Files, tree: &Tree, path: &str) -> Looked {
+fn look(files: &dyn Files, tree: &Tree<'_>, path: &str) -> Looked {
     if let Some(FileFacts { digest, terraform }) = files.known(path) {
         return Ok(FileFacts { digest, terraform: terraform.at(path) });
     }

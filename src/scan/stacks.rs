@@ -11,11 +11,11 @@ use super::inputs::Inputs;
 use super::modules::Place;
 use super::reader::Reader;
 use super::value::Expression;
-use super::{Globs, ScanError, backend, modules, terraform_file, warning_in, watch_paths};
+use super::{Globs, ScanError, backend, incomplete, modules, terraform_file, warning_in, watch_paths};
 use crate::config::effective::{Effective, Instance, effective, instances};
 use crate::config::model::{RepoConfig, StackConfig, Tool};
 use crate::config::parse::parse_stack_config;
-use crate::config::stack_file;
+use crate::config::{ROOT_FILE, stack_file};
 use crate::graph::model::{Backend, Stack, Warning};
 use crate::ids::normalise_path;
 
@@ -59,10 +59,10 @@ pub(super) fn find(
         let path = normalise_path(entry);
         if globs.exclude.matches(&path) {
             let message = format!("stacks.include: {entry:?} is excluded by stacks.exclude");
-            warnings.push(Warning::new("include_excluded", message));
+            warnings.push(warning_in("include_excluded", ROOT_FILE, message));
         } else if !reader.tree.is_directory(&path) {
             let message = format!("stacks.include: {entry:?} is not a directory; it is ignored");
-            warnings.push(Warning::new("include_missing", message));
+            warnings.push(warning_in("include_missing", ROOT_FILE, message));
         } else {
             included.insert(path);
         }
@@ -84,6 +84,7 @@ pub(super) fn find(
                 warnings.extend(more);
                 stacks.insert(path, directory);
             }
+            Verdict::NoStack(None) if !path.is_empty() => warnings.extend(incomplete::maybe_stack(&path, &directory)),
             Verdict::NoStack(more) => warnings.extend(more),
         }
     }
@@ -171,7 +172,7 @@ fn problems(problems: Vec<crate::config::problem::Problem>) -> Vec<ScanError> {
 impl Builder<'_, '_> {
     fn directory(&mut self, path: &str, directory: &Directory) -> Result<(), Vec<ScanError>> {
         let own = self.stack_config(path)?;
-        let below: Vec<String> = self.reader.tree.below(path).map(str::to_owned).collect();
+        let below: Vec<String> = self.reader.tree.files_below(path).map(str::to_owned).collect();
         let set = instances(self.config, own.as_ref(), path, &below).map_err(problems)?;
         // A matched file that no instance uses was still looked at.
         set.warnings.iter().for_each(|warning| self.reader.note(&warning.file));
@@ -235,7 +236,11 @@ impl Builder<'_, '_> {
         for entry in &settings.var_files {
             inputs.extend(self.var_file(path, entry, &key));
         }
-        let warnings = self.planning_warnings(path, directory, &key);
+        let mut warnings = self.planning_warnings(path, directory, &key);
+        if backend.as_ref().is_some_and(|backend| backend.bucket.is_empty() || backend.key.is_empty()) {
+            let message = format!("{key}: state key not known; edges to it need depends_on");
+            warnings.push(Warning::new("state_key_unknown", message).of_stack(&key));
+        }
         let stack = Stack {
             path: path.to_owned(),
             instance: instance.name.clone(),
@@ -249,6 +254,7 @@ impl Builder<'_, '_> {
             config: own.cloned(),
             external: false,
             watch_paths: watch_paths::watch_paths(path, &inputs, self.directories),
+            watch_globs: Vec::new(),
             warnings,
             key,
         };
@@ -287,8 +293,8 @@ impl Builder<'_, '_> {
             return None;
         };
         if self.reader.tree.kind(&file).is_none() {
-            let message = format!("{key}: var file {file:?} is missing");
-            self.found.warnings.push(Warning::new("var_file_missing", message).of_stack(key));
+            let message = format!("the var file of {key} is missing");
+            self.found.warnings.push(Warning::new("var_file_missing", message).in_file(&file).of_stack(key));
         }
         self.reader.note(&file);
         Some(file)

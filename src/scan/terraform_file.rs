@@ -3,10 +3,12 @@
 //! Every file is read alone and keeps its expressions unevaluated; [`super::directory`] puts a directory together
 //! as Terraform would, and knows which file overrides which.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use super::hcl::{self, Block, Body};
+use super::hcl::{self, Block, Body, CALLS_MAX, Call};
 use super::value::Expression;
 use crate::graph::model::Warning;
 
@@ -21,6 +23,7 @@ pub struct TerraformFile {
     pub names_provider: bool,
     /// Lines of `archive_file` data sources: they write files while planning.
     pub archive_file_lines: Vec<u32>,
+    pub file_reads: Vec<FileRead>,
     pub warnings: Vec<Warning>,
 }
 
@@ -67,6 +70,25 @@ pub struct RemoteState {
     pub for_each: Option<Expression>,
 }
 
+/// A call of `file`, `fileset` or their kin, wherever it stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FileRead {
+    pub function: String,
+    pub line: u32,
+    /// The file or, for `fileset`, the directory.
+    pub path: Expression,
+    /// What `fileset` looks for there.
+    pub pattern: Option<Expression>,
+}
+
+impl FileRead {
+    fn of(call: &Call<'_>, line: u32) -> Option<Self> {
+        let argument = |number| call.argument(number).map(|text| Expression::hcl(text, line));
+        let pattern = if call.function == "fileset" { Some(argument(1)?) } else { None };
+        Some(Self { function: call.function.to_owned(), line, path: argument(0)?, pattern })
+    }
+}
+
 /// Larger files are generated data, not configuration that somebody reviews.
 pub(super) const FILE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
@@ -83,15 +105,48 @@ pub fn read(path: &str, bytes: &[u8]) -> TerraformFile {
 }
 
 fn read_hcl(path: &str, bytes: &[u8]) -> TerraformFile {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let mut reader = HclReader { path, file: TerraformFile::default() };
-    let text = String::from_utf8_lossy(bytes);
-    if matches!(text, std::borrow::Cow::Owned(_)) {
-        // Terraform refuses such a file; what can be read still shows where its edges would be.
-        reader.warn(1, "the file is not UTF-8");
+    let (text, mistake) = decoded(bytes);
+    if let Some(mistake) = mistake {
+        reader.warn(1, mistake);
     }
-    reader.top_level(&hcl::split(&text, 1));
+    let body = hcl::split(&text, 1);
+    reader.top_level(&body);
+    reader.file.read_files(path, body.calls.iter().map(|call| (call, call.line)));
     reader.file
+}
+
+/// The text of a file, and what is wrong with its encoding. The tool refuses all but UTF-8; what can be made out still
+/// shows where the edges would be.
+pub(super) fn decoded(bytes: &[u8]) -> (Cow<'_, str>, Option<&'static str>) {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let utf16 = |unit: fn([u8; 2]) -> u16| {
+        let units: Vec<u16> = bytes[2..].chunks_exact(2).map(|pair| unit([pair[0], pair[1]])).collect();
+        let mistake = "the file is UTF-16, not UTF-8: the tool does not read it";
+        (Cow::Owned(String::from_utf16_lossy(&units)), Some(mistake))
+    };
+    match bytes {
+        [0xff, 0xfe, ..] => utf16(u16::from_le_bytes),
+        [0xfe, 0xff, ..] => utf16(u16::from_be_bytes),
+        _ => match String::from_utf8_lossy(bytes) {
+            text @ Cow::Borrowed(_) => (text, None),
+            text @ Cow::Owned(_) => (text, Some("the file is not UTF-8: the tool does not read it")),
+        },
+    }
+}
+
+impl TerraformFile {
+    /// Notes the files that calls read, each with its line in this file.
+    fn read_files<'t, 'c: 't>(&mut self, path: &str, calls: impl Iterator<Item = (&'t Call<'c>, u32)>) {
+        for (number, (call, line)) in calls.enumerate() {
+            if number == CALLS_MAX {
+                let message = format!("the file reads more than {CALLS_MAX} others; the rest is not watched");
+                self.warnings.push(Warning::new("file_reads_too_many", message).at(path, line));
+                return;
+            }
+            self.file_reads.extend(FileRead::of(call, line));
+        }
+    }
 }
 
 struct HclReader<'p> {
@@ -211,11 +266,16 @@ pub fn read_attributes(path: &str, bytes: &[u8]) -> (Vec<(String, Expression)>, 
 }
 
 fn read_json(path: &str, bytes: &[u8]) -> TerraformFile {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let text = String::from_utf8_lossy(bytes);
+    let (text, mistake) = decoded(bytes);
     let mut reader = JsonReader { path, lines: Lines::new(&text), file: TerraformFile::default() };
+    if let Some(mistake) = mistake {
+        reader.warn(1, mistake);
+    }
     match serde_json::from_str::<Json>(&text) {
-        Ok(root) => each(&root).for_each(|part| reader.top_level(part)),
+        Ok(root) => {
+            each(&root).for_each(|part| reader.top_level(part));
+            reader.file_reads(&root);
+        }
         Err(error) => {
             let summary = json_summary(&error);
             reader.warn(line_number(error.line()), &summary);
@@ -273,6 +333,24 @@ impl JsonReader<'_> {
         }
     }
 
+    /// The calls in all strings, of which every one is a template.
+    fn file_reads(&mut self, root: &Json) {
+        let mut texts = Vec::new();
+        strings(root, &mut texts);
+        let mut calls = Vec::new();
+        for text in texts.into_iter().filter(|text| text.contains("file") && text.contains('{')) {
+            let found = hcl::calls_in_template(text);
+            if !found.is_empty() {
+                let line = self.lines.of_string(text);
+                calls.extend(found.into_iter().map(|call| (call, line)));
+            }
+            if calls.len() > CALLS_MAX {
+                break;
+            }
+        }
+        self.file.read_files(self.path, calls.iter().map(|(call, line)| (call, *line)));
+    }
+
     fn terraform(&mut self, block: &Json) {
         self.file.names_provider |= block.get("required_providers").is_some();
         for (kind, body) in block.get("backend").into_iter().flat_map(each).flat_map(members) {
@@ -319,6 +397,16 @@ pub(super) fn members(value: &Json) -> impl Iterator<Item = (&str, &Json)> {
     members.filter(|(name, _)| *name != "//").map(|(name, value)| (name.as_str(), value))
 }
 
+/// Every string below a value; the library has bounded how deep they stand.
+fn strings<'v>(value: &'v Json, found: &mut Vec<&'v str>) {
+    match value {
+        Json::String(text) => found.push(text),
+        Json::Array(list) => list.iter().for_each(|value| strings(value, found)),
+        Json::Object(map) => map.values().for_each(|value| strings(value, found)),
+        Json::Null | Json::Bool(_) | Json::Number(_) => {}
+    }
+}
+
 /// Finds where a name is written: near enough to find the place, since the JSON library keeps no positions.
 struct Lines<'t> {
     text: &'t str,
@@ -345,6 +433,20 @@ impl<'t> Lines<'t> {
                 None => break,
             }
         }
+        self.line_at(at)
+    }
+
+    /// The line of a string that is written without needless escapes; 1 for any other.
+    fn of_string(&mut self, text: &str) -> u32 {
+        if self.budget < self.text.len() {
+            return 1;
+        }
+        self.budget -= self.text.len();
+        let written = Json::from(text).to_string();
+        self.line_at(self.text.find(&written).unwrap_or_default())
+    }
+
+    fn line_at(&self, at: usize) -> u32 {
         let newlines = self.text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();
         line_number(newlines + 1)
     }

@@ -1,10 +1,13 @@
 //! Whole checkouts.
 
+mod broken;
 mod field_reports;
+mod file_reads;
 mod modules;
 pub mod sample;
 mod stacks;
 mod values;
+mod warnings;
 
 use super::*;
 use crate::graph::model::{EdgeType, NodeKind};
@@ -96,8 +99,8 @@ fn whatever_the_scan_reads_counts_for_the_tree_hash() {
 struct Backwards(MemoryFiles);
 
 impl Files for Backwards {
-    fn list(&self) -> Vec<Entry> {
-        self.0.list().into_iter().rev().collect()
+    fn list(&self) -> std::borrow::Cow<'_, [Entry]> {
+        self.0.list().iter().rev().cloned().collect()
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {

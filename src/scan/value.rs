@@ -100,6 +100,14 @@ impl Expression {
         }
     }
 
+    /// The expression as it is written.
+    pub fn written(&self) -> Cow<'_, str> {
+        match &self.text {
+            Text::Hcl(text) => Cow::Borrowed(text),
+            Text::Json(value) => Cow::Owned(value.to_string()),
+        }
+    }
+
     /// Entries of an object literal with their keys. `None` when it is no object literal or a key is computed.
     pub fn entries(&self) -> Option<Vec<(String, Expression)>> {
         match &self.text {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Known;
-use crate::graph::model::{EdgeType, ModuleKind, NodeRef, Stack};
+use crate::graph::model::{EdgeType, ModuleKind, NodeRef, STACK_INCOMPLETE, Stack};
 use crate::graph::paths::{is_schedulable, touched_by_each};
 
 /// Most names that one sentence lists.
@@ -29,6 +29,8 @@ pub(super) fn why_not(known: &Known<'_>, key: &str) -> Vec<String> {
     let mut sentences = paths(known, stack);
     sentences.push(modules(known, key));
     sentences.push(upstream(known, key));
+    let incomplete = stack.warnings.iter().filter(|warning| warning.code == STACK_INCOMPLETE);
+    sentences.extend(incomplete.map(ToString::to_string));
     sentences.extend(downstream(known, key));
     sentences
 }
@@ -56,7 +58,7 @@ fn paths(known: &Known<'_>, stack: &Stack) -> Vec<String> {
     if !inside.is_empty() {
         return inside;
     }
-    let watched = match stack.watch_paths.len() {
+    let watched = match stack.watch_paths.len() + stack.watch_globs.len() {
         0 => String::new(),
         1 => ", nor is one the file outside that it reads".to_owned(),
         count => format!(", nor is one of the {count} files outside that it reads"),

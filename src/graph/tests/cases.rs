@@ -95,7 +95,7 @@ fn paths_are_cleaned_ignored_or_named() {
     config.stacks.ignore = vec!["[".to_owned(), "**/*.txt".to_owned()];
     config.stacks.ignore_lockfile = true;
     let paths = ["live/a/x.txt", "live/a/.terraform.lock.hcl"];
-    assert_eq!(codes(&resolve(&graph, &config, &changing(&paths)).warnings), ["ignore_glob"]);
+    assert_eq!(codes(&resolve(&graph, &config, &changing(&paths)).warnings), ["ignore_glob", "nothing_affected"]);
 }
 
 /// atlantis#1970: a lock file alone plans its stack; in a module folder it plans nothing.
@@ -266,4 +266,41 @@ fn a_pull_request_cannot_take_stacks_out_of_its_own_plan() {
     let deleted = resolve_union(input, &changing(&["live/a/main.tf"]));
     assert_eq!((deleted.added, rows(&deleted.resolution)), (Vec::new(), Vec::new()));
     assert_eq!(deleted.resolution.removed[0].key, "live/a");
+}
+
+/// Spec 11 §18: the var file of exactly one instance changes that instance alone.
+#[test]
+fn an_instances_own_var_file_is_of_no_other_instance() {
+    let backend = "terraform {\n  backend \"s3\" {}\n}\n";
+    let files = |own: &str| {
+        crate::scan::MemoryFiles::default()
+            .with("stackorder.yaml", "stacks: { instances: { from_var_files: 'envs/*' } }\n")
+            .with("stacks/a/main.tf", backend)
+            .with("stacks/a/.stackorder.yaml", own)
+            .with("stacks/a/envs/dev.tfvars", "")
+            .with("stacks/a/envs/prd.vars", "")
+            .with("stacks/a/both.tfvars", "")
+            .with("stacks/a/dev.tfbackend", "")
+    };
+    let reached = |own: &str, path: &str| {
+        let (graph, config) = super::graph_of(&files(own));
+        rows(&resolve(&graph, &config, &changing(&[path])))
+    };
+    let all = ["0 stacks/a:dev (changed)", "0 stacks/a:prd (changed)"];
+    for (own, path, expected) in [
+        ("", "stacks/a/envs/dev.tfvars", &all[..1]),
+        ("", "stacks/a/envs/prd.vars", &all[1..]),
+        ("var_files: [both.tfvars]\n", "stacks/a/both.tfvars", &all[..]),
+        ("var_files: ['envs/dev.tfvars']\n", "stacks/a/envs/dev.tfvars", &all[..]),
+        ("backend_config: [stacks/a/dev.tfbackend]\n", "stacks/a/dev.tfbackend", &all[..]),
+        ("", "stacks/a/both.tfvars", &all[..]),
+        ("", "stacks/a/main.tf", &all[..]),
+        ("", "stacks/a/.stackorder.yaml", &all[..]),
+        ("", "stacks/a/terraform.tfvars", &all[..]),
+        // An instance that is gone with its file is listed as removed; the others have nothing to do with it.
+        ("", "stacks/a/envs/old.tfvars", &[]),
+        ("instances: [dev, prd]\n", "stacks/a/envs/old.tfvars", &all[..]),
+    ] {
+        assert_eq!(reached(own, path), expected, "{own:?} {path}");
+    }
 }

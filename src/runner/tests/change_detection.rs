@@ -54,6 +54,38 @@ fn warnings(found: &Affected) -> Vec<String> {
 }
 
 #[tokio::test]
+async fn bl_031_a_change_two_modules_down_or_inside_the_stack_reaches_its_callers_only() {
+    let mut world = branch_of(&[
+        ("stacks/p1/main.tf", &calling("p1", "../../modules/a/")),
+        ("stacks/p2/main.tf", &calling("p2", "../../modules/a")),
+        ("stacks/p3/main.tf", &calling("p3", "./modules/x/")),
+        ("stacks/p3/modules/x/main.tf", ""),
+        ("modules/a/main.tf", "module \"b\" {\n  source = \"./../b\"\n}\n"),
+        ("modules/b/main.tf", ""),
+    ])
+    .await;
+    world.write("modules/b/main.tf", "# changed\n");
+    assert_eq!(rows(&reached(&mut world)), ["stacks/p1 (module)", "stacks/p2 (module)"]);
+    world.git(&["branch", "-f", "main", "change"]);
+    world.write("stacks/p3/modules/x/main.tf", "# changed\n");
+    assert_eq!(rows(&reached(&mut world)), ["stacks/p3 (changed, module)"]);
+}
+
+#[tokio::test]
+async fn bl_062_a_change_of_dozens_of_stacks_is_told_in_full() {
+    let texts: Vec<(String, String)> =
+        (0..30).map(|number| (format!("stacks/s{number:02}/main.tf"), stack(&number.to_string()))).collect();
+    let files: Vec<(&str, &str)> = texts.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let mut world = branch_of(&files).await;
+    for (path, text) in &files {
+        world.write(path, &format!("{text}# changed\n"));
+    }
+    let found = reached(&mut world);
+    assert_eq!((rows(&found).len(), found.resolution.waves.len()), (30, 1));
+    assert!(found.is_any());
+}
+
+#[tokio::test]
 async fn bl_042_a_module_behind_a_double_slash_changes_its_stacks() {
     let mut world = branch_of(&[
         ("stacks/a/main.tf", &calling("a", "../../tf//modules/registry")),
@@ -270,4 +302,53 @@ async fn bl_060_an_empty_answer_says_what_made_it_empty() {
     world.write("stacks/a/main.tf", "# not committed\n");
     assert_eq!(rows(&asked(&mut world, "main")), Vec::<String>::new());
     assert!(world.printed().contains("and HEAD; what is not committed is not looked at"), "{}", world.printed());
+}
+
+#[tokio::test]
+async fn bl_050_a_file_read_from_elsewhere_changed_and_nobody_was_planned() {
+    let reading = |key: &str, expression: &str| format!("{}locals {{\n  it = {expression}\n}}\n", stack(key));
+    let module = "locals {\n  it = jsondecode(file(\"${path.module}/../../shared/m.json\"))\n}\n";
+    let mut world = branch_of(&[
+        ("stacks/a/main.tf", &reading("a", "yamldecode(file(\"${path.root}/../../shared/a.yaml\"))")),
+        ("stacks/b/main.tf", &reading("b", "templatefile(\"../../shared/b.tpl\", { x = 1 })")),
+        ("stacks/c/main.tf", &calling("c", "../../modules/m")),
+        ("stacks/d/main.tf", &reading("d", "filebase64(var.unknown)")),
+        ("modules/m/main.tf", module),
+        ("shared/a.yaml", "a: 1\n"),
+        ("shared/m.json", "{}"),
+    ])
+    .await;
+    world.write("shared/a.yaml", "a: 2\n");
+    world.write("shared/b.tpl", "new\n");
+    world.write("shared/m.json", "[]");
+    let found = reached(&mut world);
+    assert_eq!(rows(&found), ["stacks/a (watch_path)", "stacks/b (watch_path)", "stacks/c (watch_path)"]);
+    assert_eq!(warnings(&found), Vec::<String>::new());
+    let unresolved: Vec<String> = found.graph.warnings.iter().map(ToString::to_string).collect();
+    assert!(unresolved[0].starts_with("stacks/d/main.tf:8: what filebase64() reads is not known"), "{unresolved:?}");
+    let chain = &explain(&found, "stacks/a").unwrap().because[0].chain;
+    assert_eq!((chain[0].from.as_str(), chain[0].to.as_str()), ("shared/a.yaml", "stacks/a"));
+}
+
+#[tokio::test]
+async fn bl_050_a_file_of_a_set_that_comes_or_goes_plans_its_readers() {
+    let set = format!("{}locals {{\n  it = fileset(\"${{path.module}}/../../shared\", \"*.json\")\n}}\n", stack("a"));
+    let files = [("stacks/a/main.tf", set.as_str()), ("shared/old.json", "{}"), ("shared/same.json", "{}")];
+    let mut world = branch_of(&files).await;
+    std::fs::remove_file(world.root.join("shared/old.json")).unwrap();
+    assert_eq!(rows(&reached(&mut world)), ["stacks/a (watch_path)"]);
+
+    let mut world = branch_of(&files).await;
+    world.write("shared/new.json", "{}");
+    assert_eq!(rows(&reached(&mut world)), ["stacks/a (watch_path)"]);
+
+    let mut world = branch_of(&files).await;
+    world.write("shared/new.txt", "not of the set");
+    assert_eq!(rows(&reached(&mut world)), Vec::<String>::new());
+
+    // A file that is read by its name stays watched when it is gone.
+    let by_name = format!("{}locals {{\n  it = file(\"../../shared/old.json\")\n}}\n", stack("a"));
+    let mut world = branch_of(&[("stacks/a/main.tf", &by_name), ("shared/old.json", "{}")]).await;
+    std::fs::remove_file(world.root.join("shared/old.json")).unwrap();
+    assert_eq!(rows(&reached(&mut world)), ["stacks/a (watch_path)"]);
 }

@@ -53,7 +53,7 @@ async fn a_working_tree_has_what_is_new_and_not_what_is_ignored_or_gone() {
     world.write("stacks/a/ignored.tf", "");
     let job = world.local_job();
     let paths: Vec<String> =
-        WorkingTree::open(&job.root, &job.git).unwrap().list().into_iter().map(|entry| entry.path).collect();
+        WorkingTree::open(&job.root, &job.git).unwrap().list().iter().map(|entry| entry.path.clone()).collect();
     assert_eq!(paths, [".gitignore", "stackorder.yaml", "stacks/a/main.tf", "stacks/a/new.tf", "stacks/a/tracked.tf"]);
 }
 

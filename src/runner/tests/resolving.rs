@@ -15,7 +15,7 @@ async fn sample_with(changed: &str) -> World {
     let mut world = World::new().await;
     std::fs::remove_dir_all(world.root.join("stacks")).unwrap();
     let files = sample();
-    for entry in files.list() {
+    for entry in files.list().iter() {
         let content = String::from_utf8(files.read(&entry.path).unwrap()).unwrap();
         world.write(&entry.path, &content);
     }
@@ -107,7 +107,7 @@ async fn a_missing_base_says_what_to_do() {
         other => panic!("{other:?}"),
     };
     assert!(hint(None).contains("pass --base"));
-    assert!(hint(Some("nowhere")).contains("fetch-depth: 0"));
+    assert!(hint(Some("nowhere")).contains("fetch it, or pass another --base"));
     assert!(hint(Some("--output=x")).contains("not a git revision"));
 }
 

@@ -110,7 +110,7 @@ fn objects_are_cut_into_their_entries() {
 #[test]
 fn depth_and_size_are_bounded() {
     let deep = format!("a = {}", "[".repeat(200_000));
-    assert_eq!(split(&deep, 1).problems[0].summary, "nested too deeply");
+    assert_eq!(split(&deep, 1).problems[0].summary, "nested too deeply; the rest of the file is not read");
     let wide = "x {}\n".repeat(100_000);
     assert_eq!(split(&wide, 1).blocks.len(), 100_000);
 }

@@ -2,7 +2,8 @@
 
 use super::{edges, scanned, warnings};
 use crate::graph::model::Graph;
-use crate::scan::{EntryKind, MemoryFiles};
+use crate::graph::{ResolveRequest, resolve};
+use crate::scan::{Entry, EntryKind, Files, MemoryFiles, ScanOptions, scan};
 
 const S3: &str = "terraform {\n  backend \"s3\" {}\n}\n";
 const TOFU: &str = "tool: tofu\n";
@@ -287,6 +288,30 @@ fn bl_028_and_bl_031_modules_within_modules_lost_their_callers() {
 }
 
 #[test]
+fn bl_031_every_spelling_of_a_module_path_is_the_same_module() {
+    let call = |source: &str| format!("{S3}module \"m\" {{ source = \"{source}\" }}\n");
+    let files = MemoryFiles::default()
+        .with("stacks/p1/main.tf", call("../../modules/a/"))
+        .with("stacks/p2/main.tf", call("./.././../modules/x/../a"))
+        .with("stacks/p3/main.tf", call("./modules//a"))
+        .with("stacks/p3/modules/a/main.tf", "")
+        .with("modules/a/main.tf", "module \"b\" { source = \"./../b\" }\n")
+        .with("modules/b/main.tf", "");
+    let graph = scanned(&files);
+    assert_eq!(keys(&graph), ["stacks/p1", "stacks/p2", "stacks/p3"], "no folder above a module is a stack");
+    assert_eq!(
+        edges(&graph),
+        [
+            "acme/infra//modules/a uses_module acme/infra//modules/b",
+            "stacks/p1 uses_module acme/infra//modules/a",
+            "stacks/p2 uses_module acme/infra//modules/a",
+            "stacks/p3 uses_module acme/infra//stacks/p3/modules/a",
+        ]
+    );
+    assert_eq!(warnings(&graph), Vec::<String>::new());
+}
+
+#[test]
 fn bl_029_a_stack_whose_name_only_begins_alike_was_touched() {
     let files = MemoryFiles::default()
         .with("stacks/a/main.tf", format!("{S3}{CALL}"))
@@ -304,7 +329,13 @@ fn bl_033_linked_files_were_read_as_if_they_lay_at_their_target() {
         .with("modules/m/main.tf", "");
     let graph = scanned(&files);
     assert_eq!(edges(&graph), ["stacks/a uses_module acme/infra//modules/m"]);
-    assert_eq!(warnings(&graph), ["stacks/b/x.tf: the link leads to itself"]);
+    assert_eq!(
+        warnings(&graph),
+        [
+            "stacks/b/x.tf: the link leads to itself",
+            "stacks/b/x.tf: stacks/b has no backend as far as its files could be read, so it is not taken for a stack",
+        ]
+    );
 }
 
 #[test]
@@ -314,6 +345,18 @@ fn bl_034_a_backend_given_on_the_command_line_was_not_known() {
         .with("stacks/late/.stackorder.yaml", "backend_config: [key=late.tfstate, env/prd.tfbackend]\n")
         .with("env/prd.tfbackend", "bucket = \"b\"\n");
     assert_eq!(edges(&scanned(&files)), ["stacks/app reads_state stacks/late"]);
+}
+
+#[test]
+fn bl_034_a_backend_that_nobody_configures_is_listed_with_a_note() {
+    let files = reader_of_net(&remote_state("\"late.tfstate\"")).with("stacks/late/main.tf", S3);
+    let graph = scanned(&files);
+    assert_eq!((keys(&graph).len(), edges(&graph).len()), (3, 0));
+    let notes: Vec<String> = graph.stacks[1].warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(notes, ["stacks/late: state key not known; edges to it need depends_on"]);
+    assert_eq!(graph.stacks[2].warnings, [], "a stack whose state is known needs no note");
+    let depending = scanned(&files.with("stacks/app/.stackorder.yaml", "depends_on: [stacks/late]\n"));
+    assert_eq!(edges(&depending), ["stacks/app depends_on stacks/late"]);
 }
 
 #[test]
@@ -372,4 +415,65 @@ fn bl_039_a_block_for_each_of_a_set_was_one_unknown_read() {
             "stacks/app/main.tf:8: remote state \"x\": cannot infer what it reads: \"key\" of its config is not known: each.key has no known value"
         ]
     );
+}
+
+/// Counts how often each file is read.
+struct Counting {
+    files: MemoryFiles,
+    reads: std::sync::Mutex<std::collections::BTreeMap<String, usize>>,
+}
+
+impl Files for Counting {
+    fn list(&self) -> std::borrow::Cow<'_, [Entry]> {
+        self.files.list()
+    }
+
+    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        *self.reads.lock().unwrap().entry(path.to_owned()).or_default() += 1;
+        self.files.read(path)
+    }
+}
+
+#[test]
+fn bl_061_the_cost_grew_with_the_number_of_changes_and_not_of_files() {
+    const STACKS: usize = 1_000;
+    let mut files = MemoryFiles::default();
+    for number in 0..STACKS {
+        let backend =
+            format!("terraform {{\n  backend \"s3\" {{\n    bucket = \"b\"\n    key = \"{number}\"\n  }}\n}}\n");
+        let calls: String = (0..3)
+            .map(|call| {
+                format!("module \"m{call}\" {{\n  source = \"../../modules/m{}\"\n}}\n", (number + call * 7) % 100)
+            })
+            .collect();
+        let reads: String = (1..3)
+            .filter(|back| number >= *back)
+            .map(|back| {
+                let state = remote_state(&format!("\"{}\"", number - back));
+                state.replace("\"net\"", &format!("\"net{back}\""))
+            })
+            .collect();
+        files.insert(&format!("stacks/s{number:04}/main.tf"), format!("{backend}{calls}{reads}"));
+        files.insert(&format!("stacks/s{number:04}/values.tf"), format!("locals {{ n = {number} }}\n"));
+    }
+    for number in 0..100 {
+        files.insert(&format!("modules/m{number}/main.tf"), "variable \"x\" {}\n");
+    }
+    let counting = Counting { files, reads: std::sync::Mutex::default() };
+    let scanned = scan(&counting, &ScanOptions::new("acme/infra", "")).expect("the checkout is valid");
+    let reads = counting.reads.lock().unwrap();
+    assert!(scanned.graph.edges.len() > 4_900, "{}", scanned.graph.edges.len());
+    assert_eq!(reads.len(), 2 * STACKS + 100);
+    assert!(reads.values().all(|times| *times == 1), "each file is read once");
+
+    // Adding changed files adds what they touch and nothing else: one walk answers for all of them.
+    let change = |count: usize| ResolveRequest {
+        changed_paths: (0..count).map(|number| format!("stacks/s{:04}/values.tf", STACKS - 1 - number)).collect(),
+        ..ResolveRequest::default()
+    };
+    for count in [1, 300] {
+        let resolution = resolve(&scanned.graph, &scanned.config, &change(count));
+        assert_eq!(resolution.affected.len(), count);
+        assert_eq!(resolution.waves.len(), count, "each stack reads the one before it");
+    }
 }

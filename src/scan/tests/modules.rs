@@ -168,3 +168,21 @@ fn a_directory_may_be_a_stack_and_a_module() {
         ]
     );
 }
+
+/// Terraform records `./m//sub` as `./m/sub`.
+#[test]
+fn a_double_slash_in_a_local_source_is_one_way_into_the_package() {
+    let files = MemoryFiles::default()
+        .with("stacks/a/main.tf", calls(&["./m//sub", "./m/sub/"]))
+        .with("stacks/a/m/sub/main.tf", "module \"n\" { source = \"../other\" }\n")
+        .with("stacks/a/m/other/main.tf", "");
+    let graph = scanned(&files);
+    assert_eq!(
+        edges(&graph),
+        [
+            "acme/infra//stacks/a/m/sub uses_module acme/infra//stacks/a/m/other",
+            "stacks/a uses_module acme/infra//stacks/a/m/sub",
+        ]
+    );
+    assert_eq!(warnings(&graph), Vec::<String>::new());
+}

@@ -44,8 +44,8 @@ fn directories_become_stacks_as_the_table_says() {
         warnings(&graph),
         [
             "stacks/gcs: stacks/gcs is not a stack: its backend is \"gcs\", not s3",
-            "stacks.include: \"stacks/out\" is excluded by stacks.exclude",
-            "stacks.include: \"gone\" is not a directory; it is ignored",
+            "stackorder.yaml: stacks.include: \"stacks/out\" is excluded by stacks.exclude",
+            "stackorder.yaml: stacks.include: \"gone\" is not a directory; it is ignored",
             "extra/gcs: extra/gcs is included as a stack, but it has no s3 backend",
             "stacks/bare: stacks/bare is included as a stack, but it has no s3 backend",
         ]
@@ -94,7 +94,7 @@ fn files_of_the_configuration_are_laid_over_the_backend_in_order() {
         [
             "one.tfbackend:3: backend attribute \"region\" is not a literal; it is skipped",
             "stacks/a: use_lockfile=\"perhaps\" is neither true nor false; it is skipped",
-            "stacks/a: var file \"stacks/shared.tfvars\" is missing",
+            "stacks/shared.tfvars: the var file of stacks/a is missing",
             "stacks/a: var file \"../../../out.tfvars\" is outside the repository; it is not watched",
         ]
     );
@@ -144,7 +144,8 @@ fn unreadable_files_and_bad_links_are_warnings() {
 
 #[test]
 fn what_matters_only_when_a_stack_is_planned_stays_with_the_stack() {
-    let body = format!("{S3}provider \"aws\" {{}}\ndata \"archive_file\" \"f\" {{}}\n");
+    let known = "terraform {\n  backend \"s3\" {\n    bucket = \"b\"\n    key = \"k\"\n  }\n}\n";
+    let body = format!("{known}provider \"aws\" {{}}\ndata \"archive_file\" \"f\" {{}}\n");
     let files = MemoryFiles::default().with("stacks/a/main.tf", body.clone());
     let graph = scanned(&files);
     assert_eq!(warnings(&graph), Vec::<String>::new());
@@ -175,8 +176,8 @@ fn explicit_dependencies_become_edges() {
     assert_eq!(
         warnings(&graph),
         [
-            "stacks/a depends on itself; the entry is dropped",
-            "stacks/a depends on \"stacks/none\", which is not a known stack",
+            "stacks/a/.stackorder.yaml: stacks/a depends on itself; the entry is dropped",
+            "stacks/a/.stackorder.yaml: stacks/a depends on \"stacks/none\", which is not a known stack",
         ]
     );
     let external = &graph.stacks[0];
@@ -196,4 +197,19 @@ fn every_instance_of_a_reader_gets_an_edge_to_every_writer_but_itself() {
     let graph = scanned(&files);
     assert_eq!(edges(&graph), ["stacks/a:y reads_state stacks/a:x"]);
     assert_eq!(graph.edges[0].meta["key"], "env:/x/k");
+}
+
+#[test]
+fn only_files_make_instances() {
+    let files = MemoryFiles::default()
+        .with("stackorder.yaml", "stacks: { instances: { from_var_files: 'envs/*' } }\n")
+        .with("stacks/a/main.tf", S3)
+        .with("stacks/a/envs/dev.tfvars", "")
+        .with("shared/x/y.tfvars", "")
+        .with_entry("stacks/a/envs/linked", EntryKind::DirectoryLink { target: "shared/x".into() })
+        .with_entry("stacks/a/envs/vendor", EntryKind::Submodule)
+        .with_entry("stacks/a/envs/prd.tfvars", EntryKind::FileLink { target: "shared/x/y.tfvars".into() });
+    assert_eq!(keys(&scanned(&files)), ["stacks/a:dev", "stacks/a:prd"]);
+    let settings = crate::scan::configuration::stack_settings(&files, &ScanOptions::new("acme/infra", "")).unwrap();
+    assert_eq!(settings.iter().map(|it| it.stack.as_str()).collect::<Vec<_>>(), ["stacks/a:dev", "stacks/a:prd"]);
 }

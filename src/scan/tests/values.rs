@@ -105,3 +105,21 @@ fn declarations_of_json_and_override_files_count() {
     let graph = scanned(&files);
     assert_eq!(graph.stacks[0].backend.as_ref().map(|backend| backend.key.as_str()), Some("9-92-y"));
 }
+
+#[test]
+fn what_a_repeated_module_call_passes_on_is_not_known_for_each() {
+    let read = "variable \"env\" {}\ndata \"terraform_remote_state\" \"net\" {\n  backend = \"s3\"\n  config = { bucket = \"b\", key = \"${var.env}/net.tfstate\" }\n}\n";
+    for (repeated, value) in [("for_each = toset([\"dev\"])", "each.key"), ("count = 2", "\"dev${count.index}\"")] {
+        let call = format!(
+            "terraform {{\n  backend \"s3\" {{}}\n}}\nmodule \"m\" {{\n  source = \"../../modules/m\"\n  {repeated}\n  env = {value}\n}}\n"
+        );
+        let files = MemoryFiles::default().with("stacks/app/main.tf", call).with("modules/m/main.tf", read);
+        let found = warnings(&scanned(&files));
+        assert_eq!(
+            found,
+            [
+                "modules/m/main.tf:4: remote state \"net\": cannot infer what it reads: \"key\" of its config is not known: var.env has no known value"
+            ]
+        );
+    }
+}
