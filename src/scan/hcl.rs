@@ -462,8 +462,8 @@ impl<'t> Reader<'t> {
             let rest = self.rest();
             let length = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
             if rest[..length].trim_ascii() == marker.as_bytes() {
-                self.at += length;
                 // A carriage return belongs to the end of the line, not to the value.
+                self.at += rest[..length].trim_ascii_end().len();
                 open.pop();
                 return;
             }

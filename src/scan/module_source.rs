@@ -28,6 +28,10 @@ pub fn parse(source: &str, version: &str, home: &str) -> Source {
         // `//` only marks where the package ends; the tool resolves the rest inside the same checkout.
         return Source::Local(source.replace('\\', "/"));
     }
+    // A key is a line of text: it goes to terminals, comments and databases.
+    if source.contains(char::is_control) {
+        return Source::Unsupported;
+    }
     let remote = registry(source, version).or_else(|| git(source, &home.to_ascii_lowercase()));
     remote.map_or(Source::Unsupported, Source::Remote)
 }
@@ -51,14 +55,15 @@ fn registry(source: &str, version: &str) -> Option<Remote> {
         }
         _ => return None,
     };
-    if !is_registry_name(namespace) || !is_registry_name(name) || !is_provider_name(provider) {
+    let version = version.trim();
+    let named = is_registry_name(namespace) && is_registry_name(name) && is_provider_name(provider);
+    if !named || version.contains(char::is_control) {
         return None;
     }
     let host =
         host.filter(|host| !REGISTRIES.contains(&host.as_str())).map_or(String::new(), |host| format!("{host}/"));
     let subdirectory = clean(subdirectory)?;
     let subdirectory = if subdirectory.is_empty() { String::new() } else { format!("//{subdirectory}") };
-    let version = version.trim();
     let at = if version.is_empty() { String::new() } else { format!("@{version}") };
     Some(Remote {
         key: format!("registry:{host}{namespace}/{name}/{provider}{subdirectory}{at}"),
@@ -133,7 +138,7 @@ fn host_and_path(address: &str, forced: bool) -> Option<(&str, &str)> {
         let known = matches!(scheme, "ssh" | "git") || (forced && matches!(scheme, "https" | "http"));
         let (authority, path) = rest.split_once('/')?;
         let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-        return (known && !host.is_empty()).then_some((host, path));
+        return (known && !host.trim_matches('.').is_empty()).then_some((host, path));
     }
     let (first, path) = address.split_once('/').unwrap_or((address, ""));
     if let Some((user, _)) = first.split_once('@') {
@@ -220,6 +225,10 @@ mod tests {
             ("github.com/acme", "", "unsupported"),
             ("git::https://github.com/acme/mods//../x", "", "unsupported"),
             ("", "", "unsupported"),
+            ("git::https://git.corp.io:2\u{1c}/g/r.git", "", "unsupported"),
+            ("git::https://git.corp.io/\0/r.git", "", "unsupported"),
+            ("acme/vpc/aws", "1\n2", "unsupported"),
+            ("ssh://../acme/mods.git", "", "unsupported"),
         ] {
             assert_eq!(key(source, version, "github.com"), expected, "{source}");
         }

@@ -58,6 +58,7 @@ fn bl_003_an_interpolation_over_several_lines_of_a_heredoc_shifted_line_numbers(
 fn bl_004_one_line_with_crlf_made_the_file_unreadable() {
     finds_the_module("module \"m\" {\r\n  source = \"../../modules/m\"\r\n}\n");
     finds_the_module("module \"m\" {\r\n  source = \"../../modules/m\"\n}\r\n");
+    finds_the_module("module \"m\" {\r\n  source = <<EOT\r\n../../modules/m\r\nEOT\r\n}\r\n");
 }
 
 #[test]
