@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use super::git::{Blobs, Difference, Git, GitError, TreeEntry, TreeKind, WorkingCopy};
+use super::parallel;
 use super::root::Root;
 use super::sparse::LeftOut;
 use crate::ids::{Sha, normalise_path};
@@ -98,6 +99,10 @@ impl Files for WorkingTree {
             return content;
         }
         self.root.read(path, FILE_BYTES_MAX)
+    }
+
+    fn each(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
+        parallel::each(count, work);
     }
 }
 
@@ -211,6 +216,10 @@ impl Files for Commit {
         let content = blobs.read(id, FILE_BYTES_MAX);
         idle().push(blobs);
         content
+    }
+
+    fn each(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
+        parallel::each(count, work);
     }
 }
 

@@ -5,7 +5,7 @@
 //! - `environment`, `facts`: what the process was given, and what a job knows of itself.
 //! - `git`, `root`, `checkout`: questions to git; reading below one directory; working tree and commit as the scan
 //!   sees them.
-//! - `scan_cache`: what earlier scans found.
+//! - `parallel`: the same work many times; `scan_cache`: what earlier scans found.
 //! - `sparse`: files that are in git and not on disk.
 //! - `progress`: one line on a terminal while a scan takes long.
 //! - `console`, `outputs`: what people and later steps of a workflow read.
@@ -42,6 +42,7 @@ pub mod git;
 pub mod hooks;
 pub mod interrupts;
 pub mod outputs;
+mod parallel;
 pub mod plan;
 pub mod process;
 mod progress;

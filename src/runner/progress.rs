@@ -127,6 +127,10 @@ impl Files for Counted<'_> {
         self.files.read(path)
     }
 
+    fn each(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
+        self.files.each(count, work);
+    }
+
     fn known(&self, path: &str) -> Option<FileFacts> {
         let known = self.files.known(path);
         if known.is_some() {

@@ -156,6 +156,10 @@ impl<T: Identified> Files for Remembered<'_, T> {
         self.files.read(path)
     }
 
+    fn each(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
+        self.files.each(count, work);
+    }
+
     fn known(&self, path: &str) -> Option<FileFacts> {
         self.cache.get(&self.key(path)?)
     }

@@ -17,6 +17,11 @@ pub trait Files: Sync {
     /// The content, or the reason in a few words. A link is read through to its target.
     fn read(&self, path: &str) -> Result<Vec<u8>, String>;
 
+    /// Does something once for each number below `count`, in any order, on as many threads as it likes.
+    fn each(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
+        (0..count).for_each(work);
+    }
+
     /// What an earlier scan found in this very content.
     fn known(&self, _path: &str) -> Option<FileFacts> {
         None

@@ -3,8 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -44,8 +43,18 @@ impl<'f> Reader<'f> {
         };
         let is_wanted = |path: &str| is_terraform_file(path) || is_input_file(path) || is_config_file(path);
         let walked: Vec<&str> = reader.tree.walk().map(|(path, _)| path).filter(|path| is_wanted(path)).collect();
-        let found = in_parallel(&walked, |path| look(files, &reader.tree, path));
-        let found: Vec<(String, Looked)> = walked.iter().map(|path| (*path).to_owned()).zip(found).collect();
+        let slots: Vec<OnceLock<Looked>> = walked.iter().map(|_| OnceLock::new()).collect();
+        files.each(walked.len(), &|at| {
+            slots[at].get_or_init(|| look(files, &reader.tree, walked[at]));
+        });
+        let found: Vec<(String, Looked)> = walked
+            .iter()
+            .zip(slots)
+            .map(|(path, slot)| {
+                let looked = slot.into_inner().unwrap_or_else(|| look(files, &reader.tree, path));
+                ((*path).to_owned(), looked)
+            })
+            .collect();
         for (path, looked) in found {
             reader.take(path, looked);
         }
@@ -182,37 +191,6 @@ fn look(files: &dyn Files, tree: &Tree<'_>, path: &str) -> Looked {
     let facts = FileFacts { digest: hex(&Sha256::digest(&bytes)), terraform };
     files.learn(path, &facts);
     Ok(facts)
-}
-
-/// Most threads of one scan: reading ends sooner on many processors, but a runner has few and shares them.
-const THREADS_MAX: usize = 8;
-
-/// Paths that a thread takes at once, so that taking costs nothing beside reading.
-const BATCH: usize = 32;
-
-/// Does something with each path on all processors; the answers are in the order of the paths.
-fn in_parallel<T: Send>(paths: &[&str], work: impl Fn(&str) -> T + Sync) -> Vec<T> {
-    let processors = thread::available_parallelism().map_or(1, usize::from);
-    let threads = processors.min(THREADS_MAX).min(paths.len().div_ceil(BATCH));
-    if threads <= 1 {
-        return paths.iter().map(|path| work(path)).collect();
-    }
-    let next = AtomicUsize::new(0);
-    let share = || {
-        let mut batches = Vec::new();
-        loop {
-            let batch = next.fetch_add(1, Ordering::Relaxed);
-            let Some(paths) = paths.chunks(BATCH).nth(batch) else { return batches };
-            batches.push((batch, paths.iter().map(|path| work(path)).collect::<Vec<T>>()));
-        }
-    };
-    let mut batches = thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(share)).collect();
-        let joined = threads.into_iter().map(|thread| thread.join());
-        joined.flat_map(|share| share.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect::<Vec<_>>()
-    });
-    batches.sort_by_key(|(batch, _)| *batch);
-    batches.into_iter().flat_map(|(_, found)| found).collect()
 }
 
 fn is_config_file(path: &str) -> bool {
