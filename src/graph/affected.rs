@@ -171,10 +171,11 @@ fn through_modules(graph: &Graph, ordering: &Ordering, changed: &BTreeSet<&str>,
     }
 }
 
-/// A stack that still names a removed one is planned: what it relied on goes away.
+/// A stack that came after a removed one, or still names it, is planned: what it relied on goes away.
 fn from_removed(graph: &Graph, ordering: &Ordering, base: &BaseFacts, stacks: &mut [Why]) {
     let removed: BTreeSet<&str> = base.removed.iter().map(|stack| stack.key.as_str()).collect();
-    for edge in graph.edges.iter().filter(|edge| edge.kind.orders() && removed.contains(edge.to.key.as_str())) {
+    let edges = graph.edges.iter().chain(&base.cut);
+    for edge in edges.filter(|edge| edge.kind.orders() && removed.contains(edge.to.key.as_str())) {
         if let Some(stack) = ordering.index(&edge.from.key).filter(|_| ordering.index(&edge.to.key).is_none()) {
             stacks[stack].reasons.insert(reason_of(edge.kind));
             stacks[stack].via_removed.push(edge.to.key.clone());

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::model::{Graph, Stack};
+use super::model::{Edge, Graph, Stack};
 use super::resolution::RemovedStack;
 use crate::config::effective::{Effective, Instance, effective};
 use crate::config::model::RepoConfig;
@@ -81,6 +81,19 @@ pub fn removed_stacks(
         .collect();
     removed.sort();
     removed
+}
+
+/// The edges of the base by which stacks that are still there came after removed ones, sorted.
+pub fn cut_edges(base: &Graph, head: &Graph, removed: &[RemovedStack]) -> Vec<Edge> {
+    let removed: BTreeSet<&str> = removed.iter().map(|stack| stack.key.as_str()).collect();
+    let left: BTreeSet<&str> =
+        head.stacks.iter().filter(|stack| !stack.external).map(|stack| stack.key.as_str()).collect();
+    let is_cut = |edge: &&Edge| {
+        edge.kind.orders() && removed.contains(edge.to.key.as_str()) && left.contains(edge.from.key.as_str())
+    };
+    let mut cut: Vec<Edge> = base.edges.iter().filter(is_cut).cloned().collect();
+    cut.sort_by(|a, b| (&a.from, a.kind, &a.to).cmp(&(&b.from, b.kind, &b.to)));
+    cut
 }
 
 /// `s3://bucket/key`, where both are known.

@@ -117,7 +117,7 @@ impl<'a> Known<'a> {
     fn of(evidence: &'a Evidence<'a>) -> Self {
         let resolution = evidence.resolution;
         let mut edges: BTreeMap<&NodeRef, Vec<&Edge>> = BTreeMap::new();
-        for edge in &evidence.graph.edges {
+        for edge in evidence.graph.edges.iter().chain(&evidence.base.cut) {
             edges.entry(&edge.from).or_default().push(edge);
         }
         for leaving in edges.values_mut() {

@@ -147,7 +147,7 @@ const WATCH_GLOBS_MAX: usize = 1_000;
 impl<'g> WatchGlobs<'g> {
     fn of(watching: BTreeMap<&'g str, Vec<(usize, &'g Stack)>>, warnings: &mut Vec<Warning>) -> Self {
         let all = watching.len();
-        let valid = watching.into_iter().filter(|(glob, _)| glob::check(glob).is_ok()).take(WATCH_GLOBS_MAX);
+        let valid = watching.into_iter().take(WATCH_GLOBS_MAX).filter(|(glob, _)| glob::check(glob).is_ok());
         let (globs, stacks): (Vec<String>, Vec<_>) = valid.map(|(glob, stacks)| (glob.to_owned(), stacks)).unzip();
         let compiled = PathGlobs::new(&globs);
         if compiled.is_err() || globs.len() < all {

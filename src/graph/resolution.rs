@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{Millis, as_rfc3339};
 use crate::config::model::{PlanOutput, Tool};
-use crate::graph::model::{Stack, Warning};
+use crate::graph::model::{Edge, Stack, Warning};
 use crate::ids::{RunId, StackId};
 
 /// Why a stack is affected. The order of the variants is the order in which reasons are listed.
@@ -106,6 +106,9 @@ pub struct BaseFacts {
     pub settings: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub removed: Vec<RemovedStack>,
+    /// Edges of the base that lead from stacks of the head to removed ones: an inferred one is gone with its target.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cut: Vec<Edge>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -110,7 +110,7 @@ fn a_removed_stack_is_named_with_its_state_and_never_planned() {
         state: "s3://b/k".into(),
         renamed_to: String::new(),
     };
-    let base = BaseFacts { settings: Vec::new(), removed: vec![removed.clone()] };
+    let base = BaseFacts { removed: vec![removed.clone()], ..BaseFacts::default() };
     let resolution = resolve(&graph, &config, &ResolveRequest { base, ..changing(&["stacks/old/main.tf"]) });
     assert_eq!(resolution.affected, []);
     assert_eq!(resolution.removed, [removed]);

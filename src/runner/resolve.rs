@@ -15,7 +15,7 @@ use crate::api::{CreateRunRequest, GraphUploadRequest};
 use crate::config::STACK_FILE;
 use crate::config::compare::differing_keys;
 use crate::config::model::RepoConfig;
-use crate::graph::base_facts::{changed_settings, removed_stacks};
+use crate::graph::base_facts::{changed_settings, cut_edges, removed_stacks};
 use crate::graph::model::Graph;
 use crate::graph::resolution::{BaseFacts, Matrix, MatrixEntry, Resolution};
 use crate::graph::union::{UnionInput, resolve_union};
@@ -260,18 +260,20 @@ fn base_facts(job: &Job, checkout: &ScannedTree, merge_base: &Sha, changes: &Cha
     let may_remove = !changes.deleted.is_empty()
         || base_config != head_scanned.config
         || changes.paths.iter().any(|path| file_name(path) == STACK_FILE);
-    let removed = match may_remove.then(|| graph_at(job, merge_base, &base_config)) {
-        None => Vec::new(),
+    let (removed, cut) = match may_remove.then(|| graph_at(job, merge_base, &base_config)) {
+        None => (Vec::new(), Vec::new()),
         Some(Ok(base)) => {
             let renames = job.git.renames(merge_base, &changes.to)?;
-            removed_stacks(&base, &head_scanned.graph, &changes.deleted, &renames)
+            let removed = removed_stacks(&base, &head_scanned.graph, &changes.deleted, &renames);
+            let cut = cut_edges(&base, &head_scanned.graph, &removed);
+            (removed, cut)
         }
         Some(Err(stop)) => {
             job.console.warn(&format!("removed stacks are not known, the base cannot be scanned: {stop}"));
-            Vec::new()
+            (Vec::new(), Vec::new())
         }
     };
-    Ok(BaseFacts { settings, removed })
+    Ok(BaseFacts { settings, removed, cut })
 }
 
 /// The graph of a commit, straight from git.

@@ -8,7 +8,7 @@ use crate::graph::model::Stack;
 use crate::redaction::UpstreamOutputs;
 use crate::scan::directory::{is_terraform_file, read_by};
 use crate::scan::files::{Files, join, parent};
-use crate::scan::hcl;
+use crate::scan::{Scanned, hcl};
 
 /// For every remote state that a plan read and whose writer is in the checkout: the outputs declared sensitive there.
 pub fn sensitive_outputs(plan_json: &Value, checkout: &ScannedTree, own_path: &str) -> UpstreamOutputs {
@@ -18,7 +18,7 @@ pub fn sensitive_outputs(plan_json: &Value, checkout: &ScannedTree, own_path: &s
         let mut is_known = false;
         let mut names = Vec::new();
         for directory in directories_of(&resource["values"], checkout, own_path) {
-            if let Some(declared) = declared_in(checkout, &directory) {
+            if let Some(declared) = declared_in(&checkout.tree, &checkout.scanned, &directory) {
                 is_known = true;
                 names.extend(declared);
             }
@@ -73,18 +73,17 @@ fn directories_of(values: &Value, checkout: &ScannedTree, own_path: &str) -> Vec
 
 /// The sensitive outputs of a directory; `None` when it has no configuration.
 /// Whatever is not plainly `false` counts as sensitive.
-fn declared_in(checkout: &ScannedTree, directory: &str) -> Option<Vec<String>> {
+fn declared_in(tree: &dyn Files, scanned: &Scanned, directory: &str) -> Option<Vec<String>> {
     let mut names = Vec::new();
-    let scanned = &checkout.scanned;
     let tool = scanned.graph.stacks.iter().find(|stack| stack.path == directory).and_then(|stack| stack.tool);
     let is_own = |path: &String| parent(path) == directory && is_terraform_file(path);
     let mut files: Vec<String> =
-        checkout.tree.list().iter().map(|entry| &entry.path).filter(|path| is_own(path)).cloned().collect();
+        tree.list().iter().map(|entry| &entry.path).filter(|path| is_own(path)).cloned().collect();
     files.sort();
     let mut is_stack = false;
     for file in read_by(tool.unwrap_or(scanned.config.tool), &files) {
         is_stack = true;
-        let Ok(bytes) = checkout.tree.read(file) else { continue };
+        let Ok(bytes) = tree.read(file) else { continue };
         if file.ends_with(".json") {
             let json: Value = serde_json::from_slice(&bytes).unwrap_or_default();
             for (name, output) in json["output"].as_object().into_iter().flatten() {
@@ -103,4 +102,25 @@ fn declared_in(checkout: &ScannedTree, directory: &str) -> Option<Vec<String>> {
         }
     }
     is_stack.then_some(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scan::{MemoryFiles, ScanOptions, scan};
+
+    #[test]
+    fn outputs_are_those_of_the_files_that_the_tool_reads() {
+        let stack = "terraform {\n  backend \"s3\" {\n    bucket = \"b\"\n    key = \"up\"\n  }\n}\n";
+        let output = |name: &str| format!("output \"{name}\" {{\n  value = 1\n  sensitive = true\n}}\n");
+        for (tool, expected) in [("terraform", ["main", "more"]), ("tofu", ["main", "only"])] {
+            let files = MemoryFiles::default()
+                .with("stackorder.yaml", format!("tool: {tool}\n"))
+                .with("stacks/up/main.tf", format!("{stack}{}", output("main")))
+                .with("stacks/up/more.tf", output("more"))
+                .with("stacks/up/more.tofu", output("only"));
+            let scanned = scan(&files, &ScanOptions::new("acme/infra", "")).unwrap();
+            assert_eq!(declared_in(&files, &scanned, "stacks/up").unwrap(), expected, "{tool}");
+        }
+    }
 }

@@ -5,6 +5,7 @@
 //! begins there wherever it stands, and `path.module` is the way from there to the module. What only a run knows is a
 //! warning, unless it begins in a directory whose every file counts anyway.
 
+use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -130,6 +131,7 @@ impl View<'_, '_> {
         }
         let escaped: Vec<String> = self.stack.split('/').map(escape).collect();
         let escaped: Vec<&str> = escaped.iter().map(String::as_str).collect();
+        let (directory, pattern) = (without_negation(directory), without_negation(pattern));
         let written = directory.split('/').chain(pattern.split('/'));
         let Some(glob) = cleaned(escaped.into_iter().chain(written)) else { return Ok(None) };
         let start = literal_start(&glob);
@@ -163,6 +165,18 @@ impl View<'_, '_> {
     fn inside(self, path: &str) -> Option<String> {
         if is_elsewhere(path) { None } else { join(self.stack, path) }
     }
+}
+
+/// `[!a]` is no negation for the tool: an exclamation mark in a class stands for itself.
+fn without_negation(pattern: &str) -> Cow<'_, str> {
+    let mut pattern = Cow::Borrowed(pattern);
+    while let Some(at) = pattern.find("[!") {
+        let end = pattern[at..].find(']').map_or(pattern.len(), |end| at + end);
+        let class = &pattern[at + 2..end];
+        let plain = if class.is_empty() { "[".to_owned() } else { format!("[{class}!") };
+        pattern = Cow::Owned(format!("{}{plain}{}", &pattern[..at], &pattern[end..]));
+    }
+    pattern
 }
 
 /// Absolute, or in somebody's home.
@@ -350,8 +364,20 @@ impl Matches<'_, '_> {
         let is_file = |path: &str| matches!(tree.kind(path), Some(EntryKind::File | EntryKind::FileLink { .. }));
         let path = |name: &str| if start.is_empty() { name.to_owned() } else { format!("{start}/{name}") };
         let affordable = NAMES_MAX.saturating_sub(self.looked_at.get());
-        let names = tree.below(&start).take(affordable).inspect(|_| self.looked_at.set(self.looked_at.get() + 1));
-        names.map(path).filter(|path| globs.matches(path) && is_file(path)).take(MATCHES_MAX).collect()
+        let look = || self.looked_at.set(self.looked_at.get() + 1);
+        let names: Vec<String> = tree.below(&start).take(affordable).inspect(|_| look()).map(path).collect();
+        let mut matched: Vec<String> =
+            names.iter().filter(|path| globs.matches(path) && is_file(path)).take(MATCHES_MAX).cloned().collect();
+        // The tool looks into linked directories, and git tells of a change where the files really are.
+        for link in &names {
+            let Some(EntryKind::DirectoryLink { target }) = tree.kind(link) else { continue };
+            let affordable = NAMES_MAX.saturating_sub(self.looked_at.get());
+            let below = tree.below(target).take(affordable).inspect(|_| look());
+            let matching = below.filter(|name| globs.matches(&format!("{link}/{name}")));
+            let real = matching.map(|name| format!("{target}/{name}")).filter(|path| is_file(path));
+            matched.extend(real.take(MATCHES_MAX.saturating_sub(matched.len())));
+        }
+        matched
     }
 }
 

@@ -6,13 +6,13 @@ use std::rc::Rc;
 
 use super::directory::Directory;
 use super::evaluation::Scope;
-use super::files::join;
+use super::files::{EntryKind, join};
 use super::inputs::Inputs;
 use super::modules::Place;
 use super::reader::Reader;
 use super::value::Expression;
 use super::{Globs, ScanError, backend, incomplete, modules, terraform_file, warning_in, watch_paths};
-use crate::config::effective::{Effective, Instance, effective, instances};
+use crate::config::effective::{Effective, Instance, InstanceRules, effective};
 use crate::config::model::{RepoConfig, StackConfig, Tool};
 use crate::config::parse::parse_stack_config;
 use crate::config::{ROOT_FILE, stack_file};
@@ -140,7 +140,8 @@ pub(super) fn build(
     config: &RepoConfig,
     directories: &BTreeMap<String, Directory>,
 ) -> Result<Stacks, Vec<ScanError>> {
-    let mut builder = Builder { reader, config, directories, found: Stacks::default(), errors: Vec::new() };
+    let rules = InstanceRules::new(config).map_err(problems)?;
+    let mut builder = Builder { reader, config, rules, directories, found: Stacks::default(), errors: Vec::new() };
     for (path, directory) in directories {
         if let Err(errors) = builder.directory(path, directory) {
             builder.errors.extend(errors);
@@ -160,6 +161,7 @@ pub(super) fn build(
 struct Builder<'a, 'f> {
     reader: &'a Reader<'f>,
     config: &'a RepoConfig,
+    rules: InstanceRules,
     directories: &'a BTreeMap<String, Directory>,
     found: Stacks,
     errors: Vec<ScanError>,
@@ -172,8 +174,13 @@ fn problems(problems: Vec<crate::config::problem::Problem>) -> Vec<ScanError> {
 impl Builder<'_, '_> {
     fn directory(&mut self, path: &str, directory: &Directory) -> Result<(), Vec<ScanError>> {
         let own = self.stack_config(path)?;
-        let below: Vec<String> = self.reader.tree.files_below(path).map(str::to_owned).collect();
-        let set = instances(self.config, own.as_ref(), path, &below).map_err(problems)?;
+        // Names are asked for only where one of them can make an instance.
+        let below = if self.config.stacks.instances.from_var_files.is_empty() {
+            Vec::new()
+        } else {
+            self.reader.tree.files_below(path).map(str::to_owned).collect()
+        };
+        let set = self.rules.instances(own.as_ref(), path, &below).map_err(problems)?;
         // A matched file that no instance uses was still looked at.
         set.warnings.iter().for_each(|warning| self.reader.note(&warning.file));
         self.found.warnings.extend(set.warnings);
@@ -295,6 +302,10 @@ impl Builder<'_, '_> {
         if self.reader.tree.kind(&file).is_none() {
             let message = format!("the var file of {key} is missing");
             self.found.warnings.push(Warning::new("var_file_missing", message).in_file(&file).of_stack(key));
+        }
+        if let Some(EntryKind::BadLink { reason }) = self.reader.tree.kind(&file) {
+            let message = format!("the var file of {key} cannot be read: {reason}");
+            self.found.warnings.push(Warning::new("file_unreadable", message).in_file(&file).of_stack(key));
         }
         self.reader.note(&file);
         Some(file)

@@ -126,7 +126,7 @@ fn propagation_follows_dependents_and_never_siblings() {
 #[test]
 fn changed_settings_are_a_reason_of_their_own() {
     let graph = small::graph("a <- b");
-    let base = BaseFacts { settings: vec!["a".into(), "gone".into()], removed: Vec::new() };
+    let base = BaseFacts { settings: vec!["a".into(), "gone".into()], ..BaseFacts::default() };
     let resolution = resolve(&graph, &RepoConfig::default(), &ResolveRequest { base, ..ResolveRequest::default() });
     assert_eq!(rows(&resolution), ["0 a (config)", "1 b (dependent)"]);
 }
@@ -137,7 +137,7 @@ fn who_depended_on_a_removed_stack_is_affected() {
     graph.stacks.retain(|stack| stack.key != "old");
     let removed =
         RemovedStack { key: "old".into(), path: "old".into(), state: String::new(), renamed_to: String::new() };
-    let base = BaseFacts { settings: Vec::new(), removed: vec![removed] };
+    let base = BaseFacts { removed: vec![removed], ..BaseFacts::default() };
     let resolution = resolve(&graph, &RepoConfig::default(), &ResolveRequest { base, ..ResolveRequest::default() });
     assert_eq!(rows(&resolution), ["0 b (dependent)", "1 c (dependent)"]);
     assert_eq!(resolution.affected[0].via, ["old"]);
@@ -303,4 +303,17 @@ fn an_instances_own_var_file_is_of_no_other_instance() {
     ] {
         assert_eq!(reached(own, path), expected, "{own:?} {path}");
     }
+}
+
+#[test]
+fn a_watched_pattern_reaches_its_stacks_but_not_for_their_own_files() {
+    let mut graph = small::graph("a, b, c");
+    graph.stacks[0].watch_globs = vec!["shared/*.json".to_owned(), "[".to_owned()];
+    graph.stacks[1].watch_globs = vec!["shared/*.json".to_owned(), "**/x.json".to_owned()];
+    let resolution = resolved(&graph, &["shared/new.json"]);
+    assert_eq!(rows(&resolution), ["0 a (watch_path)", "0 b (watch_path)"]);
+    assert_eq!(codes(&resolution.warnings), ["watch_globs"], "one of the patterns is none");
+    assert_eq!(rows(&resolved(&graph, &["b/x.json"])), ["0 b (changed)"]);
+    assert_eq!(rows(&resolved(&graph, &["c/x.json"])), ["0 b (watch_path)", "0 c (changed)"]);
+    assert_eq!(rows(&resolved(&graph, &["shared/new.txt"])), Vec::<String>::new());
 }

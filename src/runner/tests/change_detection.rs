@@ -144,6 +144,28 @@ async fn bl_046_a_deleted_stack_is_told_with_its_state_and_is_no_plain_success()
 }
 
 #[tokio::test]
+async fn a_stack_that_read_the_state_of_a_deleted_one_is_planned() {
+    let reading = "data \"terraform_remote_state\" \"old\" {\n  backend = \"s3\"\n  config = {\n    bucket = \"b\"\n    key = \"old\"\n  }\n}\n";
+    let mut world = branch_of(&[
+        ("stacks/old/main.tf", &stack("old")),
+        ("stacks/app/main.tf", &format!("{}{reading}", stack("app"))),
+        ("stacks/named/main.tf", &stack("named")),
+        ("stacks/named/.stackorder.yaml", "depends_on: [stacks/old]\n"),
+        ("stacks/after/main.tf", &stack("after")),
+        ("stacks/after/.stackorder.yaml", "depends_on: [stacks/app]\n"),
+    ])
+    .await;
+    std::fs::remove_dir_all(world.root.join("stacks/old")).unwrap();
+    let found = reached(&mut world);
+    let expected = ["stacks/app (reads_state)", "stacks/named (dependent)", "stacks/after (dependent)"];
+    assert_eq!(rows(&found), expected);
+    assert_eq!(found.resolution.affected[0].via, ["stacks/old"]);
+    let chain = &explain(&found, "stacks/app").unwrap().because[0].chain;
+    let steps: Vec<String> = chain.iter().map(|step| format!("{} {} {}", step.from, step.by, step.to)).collect();
+    assert_eq!(steps, ["stacks/old/main.tf removed stacks/old", "stacks/old reads_state stacks/app"]);
+}
+
+#[tokio::test]
 async fn bl_047_a_stack_moved_into_its_own_directory_is_planned_there_only() {
     let text = format!("{}{}", stack("p"), "# a line that git recognises\n".repeat(20));
     let mut world = branch_of(&[("stacks/parent/main.tf", &text)]).await;

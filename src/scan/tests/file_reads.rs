@@ -114,7 +114,9 @@ fn a_set_of_files_is_watched_by_its_pattern_and_by_what_is_there() {
             .with("shared/deep/c.json", "")
             .with("shared/deep/er/.d.json", "")
             .with_entry("shared/link.json", EntryKind::FileLink { target: "shared/a.json".into() })
-            .with_entry("linked", EntryKind::DirectoryLink { target: "shared/deep".into() });
+            .with("other/e.json", "")
+            .with_entry("linked", EntryKind::DirectoryLink { target: "shared/deep".into() })
+            .with_entry("shared/deep/er/more", EntryKind::DirectoryLink { target: "other".into() });
         let graph = scanned(&files);
         assert_eq!(warnings(&graph), Vec::<String>::new(), "{arguments}");
         watches(&graph, "stacks/a")
@@ -123,10 +125,12 @@ fn a_set_of_files_is_watched_by_its_pattern_and_by_what_is_there() {
         ("\"../../shared\", \"*.json\"", ["shared/a.json", "shared/link.json", "shared/*.json"].as_slice()),
         (
             "\"${path.module}/../../shared\", \"deep/**\"",
-            &["shared/deep/c.json", "shared/deep/er/.d.json", "shared/deep/**"],
+            &["other/e.json", "shared/deep/c.json", "shared/deep/er/.d.json", "shared/deep/**"],
         ),
         ("path.module, \"../../shared/{a,b}.*\"", &["shared/a.json", "shared/b.yaml", "shared/{a,b}.*"]),
-        ("\"../../shared\", \"[!b].j?on\"", &["shared/a.json", "shared/[!b].j?on"]),
+        ("\"../../shared\", \"[^b].j?on\"", &["shared/a.json", "shared/[^b].j?on"]),
+        // For the tool that is a class of two letters.
+        ("\"../../shared\", \"[!b].*\"", &["shared/b.yaml", "shared/[b!].*"]),
         ("\"../../shared\", \"none/*\"", &["shared/none/*"]),
         ("\"../../shared\", \"b.yaml\"", &["shared/b.yaml"]),
         ("\"../../linked\", \"*\"", &["shared/deep/c.json", "shared/deep/*"]),

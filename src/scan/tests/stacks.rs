@@ -213,3 +213,19 @@ fn only_files_make_instances() {
     let settings = crate::scan::configuration::stack_settings(&files, &ScanOptions::new("acme/infra", "")).unwrap();
     assert_eq!(settings.iter().map(|it| it.stack.as_str()).collect::<Vec<_>>(), ["stacks/a:dev", "stacks/a:prd"]);
 }
+
+#[test]
+fn a_var_file_that_cannot_be_read_is_named_and_still_an_instance() {
+    let bad = EntryKind::BadLink { reason: "the link dangles or loops".into() };
+    let files = MemoryFiles::default()
+        .with("stackorder.yaml", "stacks: { instances: { from_var_files: 'envs/*' } }\n")
+        .with("stacks/a/main.tf", S3);
+    let linked = files.clone().with_entry("stacks/a/envs/dev.vars", bad);
+    let graph = scanned(&linked);
+    assert_eq!(keys(&graph), ["stacks/a:dev"]);
+    assert_eq!(
+        warnings(&graph),
+        ["stacks/a/envs/dev.vars: the var file of stacks/a:dev cannot be read: the link dangles or loops"]
+    );
+    assert_ne!(graph.tree_hash, scanned(&files).tree_hash, "a match that cannot be read counts by its name");
+}
