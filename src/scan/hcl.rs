@@ -80,6 +80,7 @@ pub fn split(text: &str, line: u32) -> Body<'_> {
     let mut body = Body::default();
     reader.items(&mut body, false);
     body.problems = reader.problems;
+    body.calls = reader.calls;
     body
 }
 
