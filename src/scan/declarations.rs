@@ -10,6 +10,7 @@ use serde_json::Value as Json;
 use super::directory::is_override;
 use super::evaluation::Scope;
 use super::hcl::{self, Block};
+use super::json;
 use super::terraform_file::{FILE_BYTES_MAX, decoded, each, members};
 use super::value::{Expression, Text, Value, number};
 
@@ -116,7 +117,7 @@ pub fn read<'a>(files: impl Iterator<Item = (&'a str, Vec<u8>)>) -> Declarations
         let (text, _) = decoded(bytes);
         if !path.ends_with(".json") {
             hcl::split(&text, 1).blocks.iter().for_each(|block| reading.block(block));
-        } else if let Ok(root) = serde_json::from_str::<Json>(&text) {
+        } else if let Ok(root) = json::read(&text).map(|root| root.to_value()) {
             each(&root).for_each(|root| reading.json(root));
         }
     }
@@ -132,7 +133,7 @@ struct Reading {
 
 impl Reading {
     fn block(&mut self, block: &Block<'_>) {
-        let body = || hcl::split(block.body, block.body_line);
+        let body = || hcl::split_block(block);
         let expression = |found: &hcl::Attribute<'_>| Expression::hcl(found.value, found.line);
         match (block.kind, block.labels.as_slice()) {
             ("variable", [name]) => {

@@ -1,5 +1,7 @@
 //! The Terraform files of one directory, put together in the order in which the tool reads them (spec 11 §4).
 
+use std::collections::BTreeMap;
+
 use super::files::file_name;
 use super::terraform_file::{BackendBlock, FileRead, ModuleCall, RemoteState, TerraformFile};
 use crate::config::model::Tool;
@@ -78,11 +80,17 @@ pub fn merge<'a>(tool: Tool, files: impl Iterator<Item = (&'a str, &'a Terraform
     let (overrides, base): (Vec<_>, Vec<_>) = files.partition(|(path, _)| is_override(path));
     let (has_base_file, has_override) = (!base.is_empty(), !overrides.is_empty());
     let mut directory = Directory { tool, has_base_file, has_override, ..Directory::default() };
+    let mut called = BTreeMap::new();
     for (path, file) in &base {
         directory.add_common(path, file);
         directory.add_backends(path, file);
-        let at = |it: &ModuleCall| At { file: (*path).to_owned(), it: it.clone() };
-        directory.modules.extend(file.modules.iter().map(at));
+        for call in &file.modules {
+            if let Some((file, line)) = called.insert(call.name.as_str(), (*path, call.line)) {
+                let message = format!("module {:?} is called already at {file}:{line}", call.name);
+                directory.warnings.push(Warning::new("module_twice", message).at(path, call.line));
+            }
+            directory.modules.push(At { file: (*path).to_owned(), it: call.clone() });
+        }
         let at = |it: &RemoteState| At { file: (*path).to_owned(), it: it.clone() };
         directory.remote_states.extend(file.remote_states.iter().map(at));
     }
@@ -121,7 +129,10 @@ impl Directory {
 
     fn override_module(&mut self, path: &str, call: &ModuleCall) {
         match self.modules.iter_mut().find(|base| base.it.name == call.name) {
-            None => self.modules.push(At { file: path.to_owned(), it: call.clone() }),
+            None => {
+                let message = format!("module {:?} overrides no call of its directory", call.name);
+                self.warnings.push(Warning::new("override_without_base", message).at(path, call.line));
+            }
             Some(base) => {
                 // A position belongs to the source, so it moves with it.
                 if call.source.is_some() {

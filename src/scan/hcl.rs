@@ -4,10 +4,15 @@
 //! It knows strings, templates, heredocs and comments, and nothing of expressions: their text goes to
 //! [`super::value`], and only where somebody wants the value.
 //! It is linear in the text, never recurses, and always gives an answer: what never closes ends with the text.
+//!
+//! - `check`: whether an expression is one.
+
+mod check;
 
 mod calls;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 pub use calls::{CALLS_MAX, Call, calls_in_template};
 
@@ -27,6 +32,13 @@ impl<'t> Body<'t> {
     pub fn attribute(&self, name: &str) -> Option<&Attribute<'t>> {
         self.attributes.iter().find(|attribute| attribute.name == name)
     }
+
+    /// The first thing that is wrong, in its shape or in one of its expressions.
+    pub fn first_mistake(&self) -> Option<Problem> {
+        let mistake = self.attributes.iter().find_map(|attribute| check::mistake(attribute.value, attribute.line));
+        // Of two in one line, the shape is what the tool stumbles over.
+        self.problems.first().cloned().into_iter().chain(mistake).min_by_key(|problem| problem.line)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +55,9 @@ pub struct Block<'t> {
     pub kind: &'t str,
     pub labels: Vec<Cow<'t, str>>,
     pub line: u32,
-    /// The text between the braces, for another call of [`split`] with `body_line`.
+    /// Whether its closing brace was found; if not, its body is the rest of the text.
+    pub is_closed: bool,
+    /// The text between the braces, for [`split_block`].
     pub body: &'t str,
     pub body_line: u32,
 }
@@ -64,16 +78,29 @@ pub const DEPTH_MAX: usize = 1_000;
 pub fn split(text: &str, line: u32) -> Body<'_> {
     let mut reader = Reader::new(text, line);
     let mut body = Body::default();
-    loop {
-        reader.skip_blank();
-        let Some(byte) = reader.peek() else { break };
-        if is_name_byte(byte) && !byte.is_ascii_digit() && byte != b'-' {
-            reader.item(&mut body);
-        } else {
-            reader.problem("expected an argument or a block");
-            reader.skip_line();
+    reader.items(&mut body, false);
+    body.problems = reader.problems;
+    body.calls = reader.calls;
+    body
+}
+
+/// Cuts the body of a block, and looks at its shape: one argument on its own line each, or a single one beside the braces.
+pub fn split_block<'t>(block: &Block<'t>) -> Body<'t> {
+    let mut reader = Reader::new(block.body, block.body_line);
+    let mut body = Body::default();
+    reader.skip_inline_blank();
+    if matches!(reader.rest(), [] | [b'\n' | b'#', ..] | [b'/', b'/', ..]) {
+        reader.items(&mut body, true);
+    } else {
+        reader.only_argument(&mut body);
+    }
+    let mut names = BTreeSet::new();
+    for attribute in &body.attributes {
+        if !names.insert(attribute.name) {
+            reader.problem_at(attribute.line, &format!("argument {:?} is given twice", attribute.name));
         }
     }
+    reader.problems.sort_by_key(|problem| problem.line);
     body.problems = reader.problems;
     body.calls = reader.calls;
     body
@@ -180,9 +207,50 @@ impl<'t> Reader<'t> {
         self.text.get(from..to).unwrap_or_default()
     }
 
-    /// One argument or block; the reader stands at its name.
-    fn item(&mut self, body: &mut Body<'t>) {
+    /// All arguments and blocks. Inside of a block the last one too ends with its line.
+    fn items(&mut self, body: &mut Body<'t>, is_in_block: bool) {
+        loop {
+            self.skip_blank();
+            let Some(byte) = self.peek() else { break };
+            if !is_name_byte(byte) || byte.is_ascii_digit() || byte == b'-' {
+                self.problem("expected an argument or a block");
+                self.skip_line();
+                continue;
+            }
+            if !self.item(body) {
+                continue;
+            }
+            self.skip_inline_blank();
+            let ends = match self.rest() {
+                [] => !is_in_block,
+                [b'\n' | b'#', ..] | [b'/', b'/', ..] => true,
+                _ => false,
+            };
+            if !ends {
+                self.problem("an argument or block ends with its line");
+            }
+        }
+    }
+
+    /// What may stand on the line of both braces.
+    fn only_argument(&mut self, body: &mut Body<'t>) {
+        let line = self.line;
+        if self.peek().is_some_and(|byte| is_name_byte(byte) && !byte.is_ascii_digit() && byte != b'-') {
+            self.item(body);
+            self.skip_inline_blank();
+        }
+        if self.peek().is_some() || !body.blocks.is_empty() {
+            self.problem_at(line, "a block on one line holds one argument and nothing else");
+            self.items(body, false);
+        }
+    }
+
+    /// One argument or block, or false; the reader stands at its name.
+    fn item(&mut self, body: &mut Body<'t>) -> bool {
         let (name, line) = (self.name(), self.line);
+        if let Some(odd) = odd_character(name) {
+            self.problem(&format!("the character {odd:?} is not one of the language"));
+        }
         self.skip_inline_blank();
         if self.peek() == Some(b'=') && self.bytes.get(self.at + 1) != Some(&b'=') {
             self.bump();
@@ -196,7 +264,7 @@ impl<'t> Reader<'t> {
                 self.problem("a brace closes nothing");
                 self.bump();
             }
-            return;
+            return true;
         }
         let mut labels = Vec::new();
         loop {
@@ -208,7 +276,7 @@ impl<'t> Reader<'t> {
                 _ => {
                     self.problem_at(line, &format!("{name:?} is neither an argument nor a block"));
                     self.skip_line();
-                    return;
+                    return false;
                 }
             }
         }
@@ -216,12 +284,14 @@ impl<'t> Reader<'t> {
         let (start, body_line) = (self.at, self.line);
         self.run(Until::BlockEnd);
         let end = self.at;
-        if self.peek() == Some(b'}') {
+        let is_closed = self.peek() == Some(b'}');
+        if is_closed {
             self.bump();
         } else {
             self.problem_at(line, &format!("block {name:?} is never closed"));
         }
-        body.blocks.push(Block { kind: name, labels, line, body: self.slice(start, end), body_line });
+        body.blocks.push(Block { kind: name, labels, line, is_closed, body: self.slice(start, end), body_line });
+        true
     }
 
     fn name(&mut self) -> &'t str {
@@ -256,7 +326,7 @@ impl<'t> Reader<'t> {
         } else {
             self.problem("a label is never closed");
         }
-        if escaped { Cow::Owned(label.replace("\\\"", "\"").replace("\\\\", "\\")) } else { Cow::Borrowed(label) }
+        if escaped { Cow::Owned(unescaped(label)) } else { Cow::Borrowed(label) }
     }
 
     /// Text up to where `until` says, trimmed of blanks and comments at its end.
@@ -277,6 +347,7 @@ impl<'t> Reader<'t> {
     fn skip_inline_blank(&mut self) {
         loop {
             match self.rest() {
+                [b'\r', next, ..] if *next != b'\n' => self.lone_carriage_return(),
                 [b' ' | b'\t' | b'\r', ..] => self.at += 1,
                 [b'/', b'*', ..] => self.block_comment(),
                 _ => return,
@@ -284,9 +355,15 @@ impl<'t> Reader<'t> {
         }
     }
 
+    fn lone_carriage_return(&mut self) {
+        self.problem("a carriage return stands without a line feed");
+        self.at += 1;
+    }
+
     fn skip_blank(&mut self) {
         loop {
             match self.rest() {
+                [b'\r', next, ..] if *next != b'\n' => self.lone_carriage_return(),
                 [b' ' | b'\t' | b'\r', ..] => self.at += 1,
                 [b'\n', ..] => self.bump(),
                 [b'#', ..] | [b'/', b'/', ..] => self.line_comment(),
@@ -334,6 +411,10 @@ impl<'t> Reader<'t> {
                         return end;
                     }
                     match (byte, self.rest().get(1)) {
+                        (b'\r', Some(next)) if *next != b'\n' => {
+                            self.lone_carriage_return();
+                            continue;
+                        }
                         (b' ' | b'\t' | b'\r' | b'\n', _) => {
                             self.bump();
                             continue;
@@ -481,6 +562,50 @@ impl<'t> Reader<'t> {
             }
         }
     }
+}
+
+/// A quoted text without its escapes; what is none stays as it is.
+fn unescaped(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('\\') {
+        plain.push_str(before);
+        let (code, length) = match after.as_bytes().first() {
+            Some(b'n') => (Some('\n'), 1),
+            Some(b'r') => (Some('\r'), 1),
+            Some(b't') => (Some('\t'), 1),
+            Some(b'"') => (Some('"'), 1),
+            Some(b'\\') => (Some('\\'), 1),
+            Some(b'u') => (after.get(1..5).and_then(character), 5),
+            Some(b'U') => (after.get(1..9).and_then(character), 9),
+            _ => (None, 0),
+        };
+        plain.push(code.unwrap_or('\\'));
+        rest = if code.is_some() { &after[length..] } else { after };
+    }
+    plain.push_str(rest);
+    plain
+}
+
+/// The character of a hexadecimal number.
+fn character(digits: &str) -> Option<char> {
+    char::from_u32(u32::from_str_radix(digits, 16).ok()?)
+}
+
+/// A character that stands in no name of any language: blanks, controls, punctuation and pictures beyond ASCII.
+fn odd_character(name: &str) -> Option<char> {
+    if name.is_ascii() {
+        return None;
+    }
+    let is_odd = |c: &char| match u32::from(*c) {
+        0xaa | 0xb5 | 0xb7 | 0xba => false,
+        0x80..=0xbf | 0xd7 | 0xf7 => true,
+        0x203f | 0x2040 | 0x2054 => false,
+        0x2000..=0x206f | 0x2190..=0x2bff | 0x3000..=0x3004 | 0x3008..=0x3020 => true,
+        0xe000..=0xf8ff | 0xfeff | 0xfffd | 0x1f000..=0x1faff => true,
+        _ => false,
+    };
+    name.chars().find(is_odd)
 }
 
 /// Letters of any alphabet count: every byte beyond ASCII may stand in a name.

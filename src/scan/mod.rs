@@ -2,6 +2,7 @@
 //!
 //! - `files`: the checkout as names and contents.
 //! - `hcl`: cuts HCL text into attributes and blocks, whatever stands in it.
+//! - `json`: reads the JSON syntax with its lines.
 //! - `value`, `evaluation`: what an expression says before anything runs.
 //! - `declarations`, `inputs`: variables and locals, and the values that an instance gives them.
 //! - `terraform_file`, `directory`: what one file says, and a directory as a whole.
@@ -28,6 +29,7 @@ pub mod files;
 pub mod hcl;
 mod incomplete;
 mod inputs;
+mod json;
 mod module_calls;
 pub mod module_source;
 mod module_values;

@@ -65,6 +65,10 @@ pub(super) fn resolve(
             return Err(refuse("module_unsupported", format!("source {source:?} is not supported")));
         }
         Source::Remote(remote) => Target::Remote(remote),
+        // The tool takes this for the name of a registry, and refuses it.
+        Source::Local(_) if call.it.version.is_some() => {
+            return Err(refuse("module_version_on_local", format!("source {source:?} is local and takes no version")));
+        }
         Source::Local(path) => Target::Local(
             local(reader, directory, &path).map_err(|(code, why)| refuse(code, format!("source {source:?} {why}")))?,
         ),

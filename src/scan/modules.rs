@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::directory::At;
 use super::file_reads::{self, Found};
-use super::incomplete;
 use super::module_calls::{self, Call, Home, Target};
 use super::module_values;
 use super::reader::Reader;
@@ -147,7 +146,7 @@ impl<'a> Walk<'a> {
     fn read(&mut self, reader: &Reader<'_>, (directory, tool): &Place) -> Node {
         let read = reader.directory(directory, *tool);
         // A backend in a module means nothing; mistakes do.
-        self.warnings.extend(read.warnings.iter().filter(|it| incomplete::is_unread(it)).cloned());
+        self.warnings.extend(read.warnings.iter().filter(|it| it.code != "backend_second").cloned());
         let leaves = |read: &At<FileRead>| file_reads::may_leave(reader, directory, &read.it);
         let file_reads = read.file_reads.into_iter().filter(leaves).collect();
         let mut node = Node { remote_states: read.remote_states, file_reads, ..Node::default() };

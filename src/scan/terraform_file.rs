@@ -4,11 +4,13 @@
 //! as Terraform would, and knows which file overrides which.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::hcl::{self, Block, Body, CALLS_MAX, Call};
+use super::json::{self, Kind, Member, Node};
 use super::value::Expression;
 use crate::graph::model::Warning;
 
@@ -108,7 +110,9 @@ fn read_hcl(path: &str, bytes: &[u8]) -> TerraformFile {
     let mut reader = HclReader { path, file: TerraformFile::default() };
     let (text, mistake) = decoded(bytes);
     if let Some(mistake) = mistake {
-        reader.warn(1, mistake);
+        let valid = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
+        let newlines = bytes[..valid].iter().filter(|byte| **byte == b'\n').count();
+        reader.warn(u32::try_from(newlines + 1).unwrap_or(u32::MAX), mistake);
     }
     let body = hcl::split(&text, 1);
     reader.top_level(&body);
@@ -159,41 +163,71 @@ impl HclReader<'_> {
         self.file.warnings.push(Warning::new(SYNTAX, summary).at(self.path, line));
     }
 
-    /// The first mistake of a body is reported; the others are mostly its echo.
-    fn warn_of(&mut self, body: &Body<'_>) {
+    fn top_level(&mut self, body: &Body<'_>) {
+        // The first mistake of a body is reported; the others are mostly its echo.
         if let Some(first) = body.problems.first() {
             self.warn(first.line, &first.summary);
         }
-    }
-
-    fn top_level(&mut self, body: &Body<'_>) {
-        self.warn_of(body);
+        if let Some(outside) = body.attributes.first() {
+            self.warn(outside.line, &format!("argument {:?} stands outside of every block", outside.name));
+        }
         for block in &body.blocks {
+            self.labels(block);
             match (block.kind, block.labels.as_slice()) {
                 ("terraform", []) => self.terraform(block),
-                ("terraform", _) => self.warn(block.line, "a terraform block has no label"),
                 ("provider", _) => self.file.names_provider = true,
                 ("module", [name]) => self.module(block, name),
-                ("module", _) => self.warn(block.line, "a module block needs exactly one label, its name"),
                 ("data", [kind, name]) if kind == "terraform_remote_state" => self.remote_state(block, name),
-                ("data", [kind, ..]) if kind == "terraform_remote_state" => {
-                    self.warn(block.line, "a data block needs two labels, its type and its name");
-                }
                 ("data", [kind, ..]) if kind == "archive_file" => self.file.archive_file_lines.push(block.line),
+                ("variable", [_]) => drop(self.body(block)),
+                ("locals", []) => {
+                    if let Some(nested) = self.body(block).blocks.first() {
+                        self.warn(nested.line, "a locals block holds no blocks");
+                    }
+                }
                 _ => {}
             }
         }
     }
 
+    /// Whether a block of a known kind has the labels that it needs.
+    fn labels(&mut self, block: &Block<'_>) {
+        let (wanted, message) = match block.kind {
+            "terraform" | "locals" | "moved" | "import" | "removed" => (0, "has no label"),
+            "module" => (1, "needs exactly one label, its name"),
+            "variable" | "output" | "check" => (1, "needs one label, its name"),
+            "provider" => (1, "needs one label, the provider"),
+            "resource" | "data" | "ephemeral" => (2, "needs two labels, its type and its name"),
+            // Newer versions know more kinds.
+            _ => return,
+        };
+        if block.labels.len() != wanted {
+            self.warn(block.line, &format!("a {} block {message}", block.kind));
+        } else if let Some(odd) = block.labels.iter().find(|label| !is_name(label)) {
+            self.warn(
+                block.line,
+                &format!("{odd:?} is not a name: it holds more than letters, digits, \"_\" and \"-\""),
+            );
+        }
+    }
+
+    /// The body of a block that is read, its first mistake reported.
+    fn body<'t>(&mut self, block: &Block<'t>) -> Body<'t> {
+        let body = hcl::split_block(block);
+        // The rest of the file in a block that is never closed is full of echoes.
+        if let Some(first) = body.first_mistake().filter(|_| block.is_closed) {
+            self.warn(first.line, &first.summary);
+        }
+        body
+    }
+
     fn terraform(&mut self, block: &Block<'_>) {
-        let body = hcl::split(block.body, block.body_line);
-        self.warn_of(&body);
+        let body = self.body(block);
         for nested in &body.blocks {
             match (nested.kind, nested.labels.as_slice()) {
                 ("required_providers", _) => self.file.names_provider = true,
                 ("backend", [kind]) => {
-                    let inner = hcl::split(nested.body, nested.body_line);
-                    self.warn_of(&inner);
+                    let inner = self.body(nested);
                     let attributes = inner.attributes.iter();
                     self.file.backends.push(BackendBlock {
                         kind: kind.to_string(),
@@ -212,15 +246,13 @@ impl HclReader<'_> {
     }
 
     fn module(&mut self, block: &Block<'_>, name: &str) {
-        let body = hcl::split(block.body, block.body_line);
-        self.warn_of(&body);
+        let body = self.body(block);
         let (source, version) = (expression(&body, "source"), expression(&body, "version"));
         self.file.modules.push(ModuleCall { name: name.to_owned(), line: block.line, source, version });
     }
 
     fn remote_state(&mut self, block: &Block<'_>, name: &str) {
-        let body = hcl::split(block.body, block.body_line);
-        self.warn_of(&body);
+        let body = self.body(block);
         self.file.remote_states.push(RemoteState {
             name: name.to_owned(),
             line: block.line,
@@ -230,6 +262,13 @@ impl HclReader<'_> {
             for_each: expression(&body, "for_each"),
         });
     }
+}
+
+/// Whether a label can be the name of something.
+fn is_name(label: &str) -> bool {
+    let is_letter = |c: char| c.is_alphabetic() || c == '_';
+    label.chars().next().is_some_and(is_letter)
+        && label.chars().all(|c| !c.is_ascii() || c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
 }
 
 fn expression(body: &Body<'_>, name: &str) -> Option<Expression> {
@@ -244,15 +283,14 @@ pub fn read_attributes(path: &str, bytes: &[u8]) -> (Vec<(String, Expression)>, 
         return refuse(1, "the file is not UTF-8; its values are skipped".to_owned());
     };
     if path.ends_with(".json") {
-        return match serde_json::from_str::<Json>(text) {
-            Ok(Json::Object(map)) => {
-                let mut lines = Lines::new(text);
-                let entries = map.iter().filter(|(name, _)| *name != "//");
-                let read = |(name, value): (&String, &Json)| (name.clone(), Expression::json(value, lines.of(&[name])));
-                (entries.map(read).collect(), Vec::new())
+        return match json::read(text) {
+            Ok(root) if matches!(root.kind, Kind::Object(_)) => {
+                let read =
+                    |member: &Member| (member.name.clone(), Expression::json(&member.value.to_value(), member.line));
+                (root.members().map(read).collect(), Vec::new())
             }
             Ok(_) => refuse(1, "the file is not a JSON object; its values are skipped".to_owned()),
-            Err(error) => refuse(line_number(error.line()), json_summary(&error)),
+            Err(problem) => refuse(problem.line, problem.summary),
         };
     }
     let body = hcl::split(text, 1);
@@ -267,36 +305,25 @@ pub fn read_attributes(path: &str, bytes: &[u8]) -> (Vec<(String, Expression)>, 
 
 fn read_json(path: &str, bytes: &[u8]) -> TerraformFile {
     let (text, mistake) = decoded(bytes);
-    let mut reader = JsonReader { path, lines: Lines::new(&text), file: TerraformFile::default() };
-    if let Some(mistake) = mistake {
+    let mut reader = JsonReader { path, file: TerraformFile::default() };
+    if bytes.starts_with(b"\xef\xbb\xbf") {
+        reader.warn(1, "the file begins with a byte order mark, which the tool refuses in JSON");
+    }
+    if let Some(mistake) = mistake.filter(|_| bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff")) {
         reader.warn(1, mistake);
     }
-    match serde_json::from_str::<Json>(&text) {
+    match json::read(&text) {
         Ok(root) => {
-            each(&root).for_each(|part| reader.top_level(part));
+            root.each().for_each(|part| reader.top_level(part));
             reader.file_reads(&root);
         }
-        Err(error) => {
-            let summary = json_summary(&error);
-            reader.warn(line_number(error.line()), &summary);
-        }
+        Err(problem) => reader.warn(problem.line, &problem.summary),
     }
     reader.file
 }
 
-/// The message without the position, which stands in front of it anyway.
-fn json_summary(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    text.split(" at line ").next().unwrap_or_default().to_owned()
-}
-
-fn line_number(line: usize) -> u32 {
-    u32::try_from(line.max(1)).unwrap_or(u32::MAX)
-}
-
-struct JsonReader<'t> {
-    path: &'t str,
-    lines: Lines<'t>,
+struct JsonReader<'p> {
+    path: &'p str,
     file: TerraformFile,
 }
 
@@ -305,45 +332,44 @@ impl JsonReader<'_> {
         self.file.warnings.push(Warning::new(SYNTAX, summary).at(self.path, line));
     }
 
-    fn top_level(&mut self, root: &Json) {
-        let Some(root) = root.as_object() else {
-            return self.warn(1, "the file is not a JSON object");
-        };
-        self.file.names_provider |= root.contains_key("provider");
-        for block in root.get("terraform").into_iter().flat_map(each) {
+    fn top_level(&mut self, root: &Node) {
+        if !matches!(root.kind, Kind::Object(_)) {
+            return self.warn(root.line, "the file is not a JSON object");
+        }
+        self.file.names_provider |= root.get("provider").is_some();
+        for block in root.of("terraform").flat_map(Node::each) {
             self.terraform(block);
         }
-        for (name, body) in root.get("module").into_iter().flat_map(each).flat_map(members) {
-            let line = self.lines.of(&["module", name]);
-            for call in each(body) {
-                let expression = |key: &str| call.get(key).map(|value| Expression::json(value, line));
+        for block in root.of("locals").flat_map(Node::each) {
+            self.given_once(block);
+        }
+        let calls: Vec<&Member> = root.of("module").flat_map(|modules| self.labelled(modules, "module")).collect();
+        for call in calls {
+            for body in call.value.each() {
+                self.given_once(body);
+                let expression = |name: &str| body.get(name).map(expression_of);
                 let (source, version) = (expression("source"), expression("version"));
-                self.file.modules.push(ModuleCall { name: name.to_owned(), line, source, version });
+                self.file.modules.push(ModuleCall { name: call.name.clone(), line: call.line, source, version });
             }
         }
-        for (kind, named) in root.get("data").into_iter().flat_map(each).flat_map(members) {
-            for (name, body) in each(named).flat_map(members) {
-                let line = self.lines.of(&[kind, name]);
-                match kind {
-                    "archive_file" => self.file.archive_file_lines.push(line),
-                    "terraform_remote_state" => each(body).for_each(|block| self.remote_state(name, line, block)),
-                    _ => {}
+        for (kind, block) in root.of("data").flat_map(Node::each).flat_map(Node::members).flat_map(labels) {
+            match kind {
+                "archive_file" => self.file.archive_file_lines.push(block.line),
+                "terraform_remote_state" => {
+                    block.value.each().for_each(|body| self.remote_state(&block.name, block.line, body));
                 }
+                _ => {}
             }
         }
     }
 
     /// The calls in all strings, of which every one is a template.
-    fn file_reads(&mut self, root: &Json) {
+    fn file_reads(&mut self, root: &Node) {
         let mut texts = Vec::new();
-        strings(root, &mut texts);
+        root.texts(&mut texts);
         let mut calls = Vec::new();
-        for text in texts.into_iter().filter(|text| text.contains("file") && text.contains('{')) {
-            let found = hcl::calls_in_template(text);
-            if !found.is_empty() {
-                let line = self.lines.of_string(text);
-                calls.extend(found.into_iter().map(|call| (call, line)));
-            }
+        for (text, line) in texts.into_iter().filter(|(text, _)| text.contains("file") && text.contains('{')) {
+            calls.extend(hcl::calls_in_template(text).into_iter().map(|call| (call, line)));
             if calls.len() > CALLS_MAX {
                 break;
             }
@@ -351,22 +377,38 @@ impl JsonReader<'_> {
         self.file.read_files(self.path, calls.iter().map(|(call, line)| (call, *line)));
     }
 
-    fn terraform(&mut self, block: &Json) {
+    /// The members that label blocks. What is none of them, comments included, Terraform refuses.
+    fn labelled<'n>(&mut self, blocks: &'n Node, kind: &str) -> Vec<&'n Member> {
+        for other in blocks.each().filter(|blocks| !matches!(blocks.kind, Kind::Object(_))) {
+            self.warn(other.line, &format!("{kind:?} needs an object whose keys are names"));
+        }
+        if let Some(comment) = blocks.each().flat_map(Node::all_members).find(|member| member.name == "//") {
+            self.warn(comment.line, &format!("a comment stands where the names of {kind} blocks belong"));
+        }
+        blocks.each().flat_map(Node::members).collect()
+    }
+
+    fn given_once(&mut self, body: &Node) {
+        let mut names = BTreeSet::new();
+        if let Some(again) = body.members().find(|member| !names.insert(member.name.as_str())) {
+            self.warn(again.line, &format!("argument {:?} is given twice", again.name));
+        }
+    }
+
+    fn terraform(&mut self, block: &Node) {
         self.file.names_provider |= block.get("required_providers").is_some();
-        for (kind, body) in block.get("backend").into_iter().flat_map(each).flat_map(members) {
-            let line = self.lines.of(&["backend", kind]);
-            for body in each(body) {
-                let read = |(name, value): (&str, &Json)| {
-                    (name.to_owned(), Expression::json(value, self.lines.of(&["backend", kind, name])))
-                };
-                let attributes = members(body).map(read).collect();
-                self.file.backends.push(BackendBlock { kind: kind.to_owned(), line, attributes });
+        for backend in block.of("backend").flat_map(Node::each).flat_map(Node::members) {
+            for body in backend.value.each() {
+                let read =
+                    |member: &Member| (member.name.clone(), Expression::json(&member.value.to_value(), member.line));
+                let attributes = body.members().map(read).collect();
+                self.file.backends.push(BackendBlock { kind: backend.name.clone(), line: backend.line, attributes });
             }
         }
     }
 
-    fn remote_state(&mut self, name: &str, line: u32, block: &Json) {
-        let expression = |key: &str| block.get(key).map(|value| Expression::json(value, line));
+    fn remote_state(&mut self, name: &str, line: u32, block: &Node) {
+        let expression = |key: &str| block.get(key).map(|node| Expression::json(&node.to_value(), line));
         self.file.remote_states.push(RemoteState {
             name: name.to_owned(),
             line,
@@ -375,12 +417,23 @@ impl JsonReader<'_> {
             for_each: expression("for_each"),
             // The JSON syntax also lets an argument of a map stand as a list of one object.
             config: block.get("config").map(|config| {
-                let only =
-                    config.as_array().and_then(|list| if let [only] = list.as_slice() { Some(only) } else { None });
-                Expression::json(only.unwrap_or(config), line)
+                let only = match &config.kind {
+                    Kind::List(list) if list.len() == 1 => &list[0],
+                    _ => config,
+                };
+                Expression::json(&only.to_value(), line)
             }),
         });
     }
+}
+
+fn expression_of(node: &Node) -> Expression {
+    Expression::json(&node.to_value(), node.line)
+}
+
+/// The second level of labels below a first one.
+fn labels(kind: &Member) -> impl Iterator<Item = (&str, &Member)> {
+    kind.value.each().flat_map(Node::members).map(|member| (kind.name.as_str(), member))
 }
 
 /// A block may stand alone or in a list of its kind.
@@ -395,59 +448,4 @@ pub(super) fn each(value: &Json) -> impl Iterator<Item = &Json> {
 pub(super) fn members(value: &Json) -> impl Iterator<Item = (&str, &Json)> {
     let members = value.as_object().into_iter().flatten();
     members.filter(|(name, _)| *name != "//").map(|(name, value)| (name.as_str(), value))
-}
-
-/// Every string below a value; the library has bounded how deep they stand.
-fn strings<'v>(value: &'v Json, found: &mut Vec<&'v str>) {
-    match value {
-        Json::String(text) => found.push(text),
-        Json::Array(list) => list.iter().for_each(|value| strings(value, found)),
-        Json::Object(map) => map.values().for_each(|value| strings(value, found)),
-        Json::Null | Json::Bool(_) | Json::Number(_) => {}
-    }
-}
-
-/// Finds where a name is written: near enough to find the place, since the JSON library keeps no positions.
-struct Lines<'t> {
-    text: &'t str,
-    /// Bytes that searches may still look at, so that many names in a large file do not cost quadratic time.
-    budget: usize,
-}
-
-impl<'t> Lines<'t> {
-    fn new(text: &'t str) -> Self {
-        Self { text, budget: 64 * 1024 * 1024 }
-    }
-
-    /// The line of the last of `path` after the others; 1 once the budget is spent.
-    fn of(&mut self, path: &[&str]) -> u32 {
-        if self.budget < self.text.len() {
-            return 1;
-        }
-        self.budget -= self.text.len();
-        let mut at = 0;
-        for name in path {
-            let quoted = format!("\"{name}\"");
-            match self.text[at..].find(&quoted) {
-                Some(found) => at += found + quoted.len(),
-                None => break,
-            }
-        }
-        self.line_at(at)
-    }
-
-    /// The line of a string that is written without needless escapes; 1 for any other.
-    fn of_string(&mut self, text: &str) -> u32 {
-        if self.budget < self.text.len() {
-            return 1;
-        }
-        self.budget -= self.text.len();
-        let written = Json::from(text).to_string();
-        self.line_at(self.text.find(&written).unwrap_or_default())
-    }
-
-    fn line_at(&self, at: usize) -> u32 {
-        let newlines = self.text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();
-        line_number(newlines + 1)
-    }
 }

@@ -3,6 +3,8 @@
 //! - `machine`: what this machine has, and saying what did not run for want of it; `databases`: empty ones for each test.
 //! - `story`, `evidence`: the demo plays the life of a change; what it left behind is checked without believing it.
 //! - `bad_input`, `api_refusals`: what people and foreign programs get wrong, at the command line and over HTTP.
+//! - `real_terraform`, `checkout`: Terraform as the oracle, and trees on disk for it; `scan_fixtures`: odd files, one by
+//!   one; `generated_trees`: many of them mixed.
 //! - `configuration`: checking a configuration and showing what counts for a stack.
 //! - `generated`: large repositories with known answers.
 //! - `store_contract`: one suite for every store; `actions`: the shell of the actions; `tidy`: who may use whom;
@@ -11,12 +13,16 @@
 mod actions;
 mod api_refusals;
 mod bad_input;
+mod checkout;
 mod configuration;
 mod databases;
 mod evidence;
 mod generated;
+mod generated_trees;
 mod machine;
 mod readme;
+mod real_terraform;
+mod scan_fixtures;
 mod store_contract;
 mod story;
 mod tidy;

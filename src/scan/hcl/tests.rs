@@ -96,6 +96,32 @@ fn a_mistake_costs_its_place_and_nothing_after_it() {
 }
 
 #[test]
+fn the_body_of_a_block_has_a_shape() {
+    for (text, problem) in [
+        ("a {\n b = 1\n}\n", None),
+        ("a { b = [\n1\n] }\n", None),
+        ("a { /* x */ }\na {} # y\na { # z\n}\n", None),
+        ("a { b = 1\n}\n", Some((1, "on one line"))),
+        ("a { b {} }\n", Some((1, "on one line"))),
+        ("a {\n b = 1 }\n", Some((2, "ends with its line"))),
+        ("a {\n b {} c {}\n}\n", Some((2, "ends with its line"))),
+        ("a {\n b = 1\n c = 2\n b = 3\n}\n", Some((4, "given twice"))),
+        ("a {\n b = 1 +\n}\n", Some((2, "too early"))),
+        ("a {\n b\u{a0}= 1\n}\n", Some((2, "not one of the language"))),
+        ("a {\n b = 1\r c = 2\n}\n", Some((2, "carriage return"))),
+    ] {
+        let file = split(text, 1);
+        let first = file.blocks.iter().find_map(|block| split_block(block).first_mistake());
+        let first = file.problems.first().cloned().or(first);
+        let (line, words) = problem.unwrap_or_default();
+        let is_right = first.as_ref().map_or(problem.is_none(), |it| it.line == line && it.summary.contains(words));
+        assert!(is_right, "{text:?}: {first:?}");
+    }
+    assert_eq!(split("a {} b {}\n", 1).problems[0].summary, "an argument or block ends with its line");
+    assert_eq!(split("a \"\\u0062\\n\\\"\\q\" {}\n", 1).blocks[0].labels, ["b\n\"\\q"]);
+}
+
+#[test]
 fn objects_are_cut_into_their_entries() {
     let entries =
         |text| object_entries(text, 1).map(|list| list.iter().map(|(k, _, v)| format!("{k}={v}")).collect::<Vec<_>>());
@@ -123,7 +149,7 @@ proptest! {
         let body = split(&text, 1);
         for block in &body.blocks {
             prop_assert!(block.line <= lines && block.body_line <= lines);
-            split(block.body, block.body_line);
+            split_block(block).first_mistake();
         }
         for attribute in &body.attributes {
             prop_assert!(attribute.line <= lines);

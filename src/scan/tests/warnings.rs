@@ -43,7 +43,7 @@ fn s15_a_syntax_or_label_error_names_its_position_once() {
     gives(&stack("").with("stacks/a/more.tf", "\nlocals {"), "syntax", place, &["\"locals\" is never closed"]);
     gives(&stack("").with("stacks/a/more.tf", "\nmodule {}"), "syntax", place, &["needs exactly one label"]);
     let json = stack("").with("stacks/a/more.tf.json", "{\n\"module\": }");
-    gives(&json, "syntax", ("stacks/a/more.tf.json", 2, ""), &["expected value"]);
+    gives(&json, "syntax", ("stacks/a/more.tf.json", 2, ""), &["JSON value was expected"]);
     // A directory of several instances is read once, and so is its mistake.
     let instances = stack("locals {").with("stacks/a/.stackorder.yaml", "instances: [x, y]\n");
     gives(&instances, "syntax", ("stacks/a/main.tf", 7, ""), &["stacks/a/main.tf:7"]);

@@ -1,0 +1,148 @@
+//! Trees from seeds: a stack and its modules with odd files between them, read by Terraform and by the scan.
+//!
+//! Every run compares the same few trees; `STACKORDER_TREES=2000 cargo test --test it generated_trees -- --nocapture`
+//! compares so many, and fails if some construct is in none of them. A seed that fails is printed with the first
+//! directory that differs and its files; `STACKORDER_TREE_SEED` repeats it alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::checkout::{Fixture, fixtures, module_edges};
+use crate::machine;
+use crate::real_terraform::Terraform;
+use crate::scan_fixtures::{self, ENDLESS};
+use tree::Tree;
+
+mod calls;
+mod chance;
+mod tree;
+
+/// Cheap enough for every run.
+const TREES: u64 = 100;
+/// With so many trees every construct is met.
+const TREES_FOR_ALL: u64 = 1_500;
+/// Of the calls themselves; the odd files are counted as well.
+const CONSTRUCTS: usize = 52;
+const THREADS: usize = 2;
+
+#[derive(Default)]
+struct Total {
+    trees: usize,
+    directories: usize,
+    edges: usize,
+    refused: usize,
+    constructs: BTreeMap<String, usize>,
+    wrong: Vec<String>,
+}
+
+#[test]
+fn generated_trees_have_the_module_calls_that_terraform_finds() {
+    let name = "generated_trees_have_the_module_calls_that_terraform_finds";
+    let Some(terraform) = Terraform::for_test(name) else { return };
+    let fixtures = fixtures();
+    let number = |variable: &str| std::env::var(variable).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let (first, end) = match number("STACKORDER_TREE_SEED") {
+        Some(seed) => (seed, seed + 1),
+        None => (0, number("STACKORDER_TREES").unwrap_or(TREES)),
+    };
+    let (next, total) = (AtomicU64::new(first), Mutex::new(Total::default()));
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= end {
+                        break;
+                    }
+                    compare(&terraform, seed, &fixtures, &total);
+                }
+            });
+        }
+    });
+    let total = total.into_inner().unwrap();
+    machine::say(&format!(
+        "generated trees: {} compared with Terraform; {} modules, {} edges, {} refused directories, {} constructs",
+        total.trees,
+        total.directories,
+        total.edges,
+        total.refused,
+        total.constructs.len()
+    ));
+    assert!(
+        total.wrong.is_empty(),
+        "{} trees differ; the first ones:\n{}",
+        total.wrong.len(),
+        total.wrong[..total.wrong.len().min(3)].join("\n")
+    );
+    if end - first >= TREES_FOR_ALL {
+        let odd: BTreeSet<&str> =
+            fixtures.iter().map(Fixture::construct).filter(|name| !ENDLESS.contains(name)).collect();
+        let never: Vec<&&str> = odd.iter().filter(|name| !total.constructs.contains_key(**name)).collect();
+        assert!(never.is_empty(), "never met: {never:?}");
+        assert_eq!(total.constructs.len() - odd.len(), CONSTRUCTS, "{:?}", total.constructs);
+    }
+}
+
+fn compare(terraform: &Terraform, seed: u64, fixtures: &[Fixture], total: &Mutex<Total>) {
+    let tree = Tree::generate(seed, fixtures);
+    let checkout = tree.write();
+    let graph = checkout.graph();
+    let ours = module_edges(&graph);
+    let init = terraform.init(&checkout.root, &tree.stack);
+
+    let refused: BTreeSet<&str> =
+        init.refusals.iter().filter_map(|refusal| Some(refusal.file.rsplit_once('/')?.0)).collect();
+    let mut wrong = Vec::new();
+    for directory in &init.directories {
+        let calls = |edges: &BTreeSet<(String, String)>| -> BTreeSet<String> {
+            edges.iter().filter(|(from, _)| from == directory).map(|(_, to)| to.clone()).collect()
+        };
+        let (found, written) = (calls(&ours), calls(&tree.calls));
+        if !written.is_subset(&found) {
+            wrong.push(format!("{directory}: {found:?} lacks some of what was written, {written:?}"));
+        } else if !refused.contains(directory.as_str()) {
+            let expected = calls(&init.edges);
+            if found != expected {
+                wrong.push(format!("{directory}: we find {found:?}, Terraform finds {expected:?}"));
+            }
+        }
+        if !wrong.is_empty() {
+            wrong.push(tree.shown(directory));
+            break;
+        }
+    }
+    if init.directories.is_empty() {
+        wrong.push(format!("Terraform read nothing: {:?}", init.unplaced));
+    }
+    for directory in &refused {
+        let refusals: Vec<_> = init
+            .refusals
+            .iter()
+            .filter(|refusal| refusal.file.rsplit_once('/').is_some_and(|(parent, _)| parent == *directory))
+            .cloned()
+            .collect();
+        let construct = tree.odd.get(*directory).map(|name| Fixture {
+            folder: String::new(),
+            name: name.clone(),
+            content: Vec::new(),
+        });
+        let is_known = construct.as_ref().is_some_and(|fixture| scan_fixtures::is_known(fixture, &refusals));
+        if !is_known && !scan_fixtures::is_reported(&graph, &refusals) {
+            wrong.push(format!("{directory}: {refusals:?} is not reported\n{}", tree.shown(directory)));
+            break;
+        }
+    }
+
+    let mut total = total.lock().unwrap();
+    total.trees += 1;
+    total.directories += init.directories.len();
+    total.edges += init.edges.len();
+    total.refused += refused.len();
+    for construct in &tree.constructs {
+        *total.constructs.entry(construct.clone()).or_default() += 1;
+    }
+    if !wrong.is_empty() {
+        total.wrong.push(format!("seed {seed} (stack {}): {}", tree.stack, wrong.join("\n")));
+    }
+}
