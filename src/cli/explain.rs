@@ -2,11 +2,12 @@
 
 use clap::Args;
 
+use super::affected::until;
 use super::{Outcome, colour, table};
 use crate::config::ROOT_FILE;
 use crate::graph::explain::{Because, Explanation, Step};
 use crate::runner::Job;
-use crate::runner::affected::affected;
+use crate::runner::affected::affected_until;
 use crate::runner::console::Format;
 use crate::runner::explain::explain;
 use crate::runner::stop::Stop;
@@ -21,10 +22,13 @@ pub(super) struct Flags {
     /// Compare with this commit or branch [default: the default branch of origin]
     #[arg(long, value_name = "REF")]
     base: Option<String>,
+    /// Count what is not committed too, and files that git does not know yet
+    #[arg(long)]
+    working_tree: bool,
 }
 
 pub(super) fn run(flags: &Flags, job: &Job) -> Result<Outcome, Stop> {
-    let found = affected(job, flags.base.as_deref())?;
+    let found = affected_until(job, flags.base.as_deref(), until(flags.working_tree))?;
     if !found.resolution.cycles.is_empty() {
         let (cycles, stop) = table::cycles(&found.resolution);
         job.console.note(&cycles);

@@ -1,7 +1,7 @@
 //! `stackorder affected`: the local answer to what a change reaches; never talks to the server (spec 12 §6.7).
 
 use super::Job;
-use super::resolve::{Change, Local, change, local};
+use super::resolve::{Change, Local, Until, change, local};
 use super::stop::Stop;
 use crate::config::model::RepoConfig;
 use crate::graph::model::Graph;
@@ -27,7 +27,12 @@ impl Affected {
 
 /// Resolves the commits since `base`; edits in the working tree are not looked at.
 pub fn affected(job: &Job, base: Option<&str>) -> Result<Affected, Stop> {
-    let change = change(job, base)?;
+    affected_until(job, base, Until::Head)
+}
+
+/// Resolves what changed since `base`.
+pub fn affected_until(job: &Job, base: Option<&str>, until: Until) -> Result<Affected, Stop> {
+    let change = change(job, base, until)?;
     change.say_if_empty(job);
     let Local { resolution, graph, base_config } = local(job, &change, &[])?;
     Ok(Affected { change, resolution, graph, base_config })

@@ -51,9 +51,8 @@ pub struct WorkingCopy {
 }
 
 /// What changed between two commits.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
-    pub to: Sha,
     /// Old and new paths, sorted.
     pub paths: Vec<String>,
     /// Those of them that the head no longer has.
@@ -127,10 +126,27 @@ impl Git {
 
     /// Everything that differs between two commits; a rename is a deletion and an addition.
     pub fn changes(&self, from: &Sha, to: &Sha) -> Result<Changes, GitError> {
-        let args = ["diff", "--name-status", "-z", "--no-renames", "--relative", "--no-ext-diff"];
-        let answer = self.text(&[&args[..], &["--end-of-options", from.as_str(), to.as_str(), "--"]].concat())?;
+        self.differing(&[from.as_str(), to.as_str()])
+    }
+
+    /// Everything that differs between a commit and the working tree, with files that git does not know yet.
+    pub fn changes_with_edits(&self, from: &Sha) -> Result<Changes, GitError> {
+        let mut changes = self.differing(&[from.as_str()])?;
+        for difference in self.differences(&["ls-files", "-z", "-t", "--others", "--exclude-standard"])? {
+            if let Difference::Untracked(path) = difference {
+                changes.paths.push(path);
+            }
+        }
+        changes.paths.sort();
+        changes.paths.dedup();
+        Ok(changes)
+    }
+
+    fn differing(&self, ends: &[&str]) -> Result<Changes, GitError> {
+        let args = ["diff", "--name-status", "-z", "--no-renames", "--relative", "--no-ext-diff", "--end-of-options"];
+        let answer = self.text(&[&args[..], ends, &["--"]].concat())?;
         let mut fields = answer.split('\0').filter(|field| !field.is_empty());
-        let mut changes = Changes { to: to.clone(), paths: Vec::new(), deleted: Vec::new() };
+        let mut changes = Changes::default();
         while let (Some(status), Some(path)) = (fields.next(), fields.next()) {
             if status == "D" {
                 changes.deleted.push(path.to_owned());
@@ -143,10 +159,13 @@ impl Git {
         Ok(changes)
     }
 
-    /// The renames that git finds between two commits, old path and new.
-    pub fn renames(&self, from: &Sha, to: &Sha) -> Result<Vec<(String, String)>, GitError> {
+    /// The renames that git finds between two commits, or a commit and the tracked files of the working tree: old path
+    /// and new.
+    pub fn renames(&self, from: &Sha, to: Option<&Sha>) -> Result<Vec<(String, String)>, GitError> {
         let args = ["diff", "--name-status", "-z", "--find-renames", "--diff-filter=R", "--relative", "--no-ext-diff"];
-        let answer = self.text(&[&args[..], &["--end-of-options", from.as_str(), to.as_str(), "--"]].concat())?;
+        let ends = std::iter::once(from).chain(to).map(Sha::as_str);
+        let args: Vec<&str> = args.into_iter().chain(["--end-of-options"]).chain(ends).chain(["--"]).collect();
+        let answer = self.text(&args)?;
         let mut fields = answer.split('\0').filter(|field| !field.is_empty());
         let mut renames = Vec::new();
         while let (Some(_), Some(old), Some(new)) = (fields.next(), fields.next(), fields.next()) {

@@ -45,6 +45,7 @@ pub struct Change {
     pub merge_base: Sha,
     pub paths: Vec<String>,
     pub base: BaseFacts,
+    pub until: Until,
 }
 
 impl Change {
@@ -53,11 +54,12 @@ impl Change {
         if !self.paths.is_empty() || self.base != BaseFacts::default() {
             return;
         }
-        let edits = match job.git.is_dirty() {
-            Ok(true) => "; what is not committed is not looked at",
-            Ok(false) | Err(_) => "",
+        let end = match (self.until, job.git.is_dirty()) {
+            (Until::WorkingTree, _) => "the working tree",
+            (Until::Head, Ok(true)) => "HEAD; what is not committed is not looked at without --working-tree",
+            (Until::Head, Ok(false) | Err(_)) => "HEAD",
         };
-        job.console.note(&format!("nothing differs between {} and HEAD{edits}", self.merge_base.short()));
+        job.console.note(&format!("nothing differs between {} and {end}", self.merge_base.short()));
     }
 }
 
@@ -69,7 +71,7 @@ pub async fn resolve(job: &Job, asked: &AskedFor) -> Result<Resolution, Stop> {
         write_outputs(job, &nothing, asked)?;
         return Ok(nothing);
     }
-    let change = change(job, asked.base.as_deref())?;
+    let change = change(job, asked.base.as_deref(), Until::Head)?;
     change.say_if_empty(job);
     let server = job.server.as_ref().filter(|_| job.facts.is_actions);
     let (resolution, why_local) = match server {
@@ -100,18 +102,30 @@ pub async fn resolve(job: &Job, asked: &AskedFor) -> Result<Resolution, Stop> {
     Ok(resolution)
 }
 
+/// Where a change ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// At the last commit.
+    Head,
+    /// At the files as they are, with what is not committed and what git does not know yet.
+    WorkingTree,
+}
+
 /// Scans the checkout and asks git what changed since the base.
-pub fn change(job: &Job, base: Option<&str>) -> Result<Change, Stop> {
+pub fn change(job: &Job, base: Option<&str>, until: Until) -> Result<Change, Stop> {
     let checkout = job.scan()?;
     let head = job.git.commit_of("HEAD")?.ok_or_else(|| Stop::failed("the checkout has no commit yet"))?;
     if !job.facts.commit.is_empty() && job.facts.commit != head.as_str() {
         job.console.warn(&format!("the checkout is at {head}, the event is about {}", job.facts.commit));
     }
     let merge_base = merge_base(job, base, &head)?;
-    let changes = job.git.changes(&merge_base, &head)?;
+    let (changes, end) = match until {
+        Until::Head => (job.git.changes(&merge_base, &head)?, Some(&head)),
+        Until::WorkingTree => (job.git.changes_with_edits(&merge_base)?, None),
+    };
     let paths = with_links(&checkout.tree.list(), &changes.paths);
-    let base = base_facts(job, &checkout, &merge_base, &changes)?;
-    Ok(Change { checkout, merge_base, paths, base })
+    let base = base_facts(job, &checkout, &merge_base, end, &changes)?;
+    Ok(Change { checkout, merge_base, paths, base, until })
 }
 
 /// A resolution made without a server, with what it was made of.
@@ -242,7 +256,13 @@ fn branch_or_commit(job: &Job, name: &str) -> Result<Option<Sha>, Stop> {
     Ok(job.git.commit_of(name)?)
 }
 
-fn base_facts(job: &Job, checkout: &ScannedTree, merge_base: &Sha, changes: &Changes) -> Result<BaseFacts, Stop> {
+fn base_facts(
+    job: &Job,
+    checkout: &ScannedTree,
+    merge_base: &Sha,
+    end: Option<&Sha>,
+    changes: &Changes,
+) -> Result<BaseFacts, Stop> {
     let head_scanned = &checkout.scanned;
     let base_config = match config_at(&job.git, merge_base) {
         Ok(config) => config,
@@ -263,7 +283,7 @@ fn base_facts(job: &Job, checkout: &ScannedTree, merge_base: &Sha, changes: &Cha
     let (removed, cut) = match may_remove.then(|| graph_at(job, merge_base, &base_config)) {
         None => (Vec::new(), Vec::new()),
         Some(Ok(base)) => {
-            let renames = job.git.renames(merge_base, &changes.to)?;
+            let renames = job.git.renames(merge_base, end)?;
             let removed = removed_stacks(&base, &head_scanned.graph, &changes.deleted, &renames);
             let cut = cut_edges(&base, &head_scanned.graph, &removed);
             (removed, cut)

@@ -3,8 +3,9 @@
 use serde_json::json;
 
 use super::world::{RUN_ID, World};
-use crate::runner::affected::affected;
+use crate::runner::affected::{affected, affected_until};
 use crate::runner::explain::explain;
+use crate::runner::resolve::Until;
 use crate::runner::resolve::{AskedFor, resolve};
 use crate::runner::stop::Stop;
 use crate::scan::Files;
@@ -96,6 +97,48 @@ async fn changed_settings_and_hooks_are_facts_of_the_base() {
     let found = affected(&world.local_job(), Some("main")).unwrap();
     assert_eq!(found.change.base.settings.len(), 9);
     assert_eq!(found.resolution.affected.len(), 9);
+}
+
+#[tokio::test]
+async fn edits_count_when_they_are_asked_for() {
+    let world = sample_with("stacks/prod/vpc/main.tf").await;
+    world.write("stacks/prod/apps/new.tf", "locals {}\n");
+    std::fs::remove_dir_all(world.root.join("stacks/staging/apps")).unwrap();
+    let reached = |until| {
+        let found = affected_until(&world.local_job(), Some("HEAD"), until).unwrap();
+        let stacks = found.resolution.affected.iter().map(|stack| stack.key.clone());
+        let removed = found.resolution.removed.iter().map(|stack| format!("removed {}", stack.key));
+        stacks.chain(removed).collect::<Vec<_>>()
+    };
+    assert_eq!(reached(Until::Head), Vec::<String>::new());
+    assert!(world.printed().contains("without --working-tree"), "{}", world.printed());
+    let with_edits = reached(Until::WorkingTree);
+    assert!(with_edits.contains(&"stacks/prod/apps".to_owned()), "{with_edits:?}");
+    assert!(with_edits.contains(&"removed stacks/staging/apps".to_owned()), "{with_edits:?}");
+}
+
+#[tokio::test]
+async fn a_scan_that_remembers_says_the_same_after_every_edit() {
+    let mut world = sample_with("stacks/prod/vpc/main.tf").await;
+    let remembering = |world: &World, base: &str| {
+        let plain = affected(&world.local_job(), Some(base)).unwrap();
+        let mut job = world.local_job();
+        job.env = job.env.with(crate::runner::SCAN_CACHE, ".git/scan-cache");
+        let remembered = affected(&job, Some(base)).unwrap();
+        assert_eq!(remembered.graph, plain.graph);
+        assert_eq!(remembered.resolution, plain.resolution);
+    };
+    remembering(&world, "main");
+    let kept = std::fs::read_to_string(world.root.join(".git/scan-cache/files")).unwrap();
+    remembering(&world, "main");
+    assert_eq!(std::fs::read_to_string(world.root.join(".git/scan-cache/files")).unwrap(), kept);
+    world.write("stacks/prod/vpc/main.tf", "terraform {\n  backend \"s3\" {\n    bucket = \"other\"\n  }\n}\n");
+    remembering(&world, "main");
+    world.commit();
+    remembering(&world, "main");
+    std::fs::remove_dir_all(world.root.join("stacks/prod/apps")).unwrap();
+    world.commit();
+    remembering(&world, "main");
 }
 
 #[tokio::test]
