@@ -12,6 +12,8 @@ pub(super) struct Written {
     pub text: String,
     /// In the order of the text; each begins a comment there.
     pub questions: Vec<String>,
+    /// Whether the line `environments:` is there, as a key or as a comment.
+    has_environments: bool,
 }
 
 /// Directory names that say nothing but which deployment lies below.
@@ -35,7 +37,7 @@ version: 1
 
 /// Writes the file; the stacks under the environment `default` are only known once it has been scanned with.
 pub(super) fn write(findings: &Findings) -> Written {
-    let mut written = Written { text: HEAD.to_owned(), questions: Vec::new() };
+    let mut written = Written { text: HEAD.to_owned(), ..Written::default() };
     written.tool(findings);
     written.stacks(findings);
     written.modules(findings);
@@ -115,23 +117,31 @@ impl Written {
             "Found: {}.",
             counted(findings.stacks.len(), "directory", "directories", "with an s3 backend")
         ));
-        self.line(if discover.is_some() { "stacks:" } else { "# stacks:" });
         match &discover {
-            Some(globs) => self.line(&format!("  discover: {}", list(globs))),
-            None => self.line("#   discover: [\"stacks/**\"]        # the default"),
-        }
-        for found in &findings.var_files {
-            let stacks = listed(&found.stacks);
-            self.question(format!(
-                "Is each file that {} matches one deployment of its own ({})? It matches in {stacks}.",
-                quoted(&found.glob),
-                listed(&found.names)
-            ));
-            if discover.is_none() {
-                self.line("# stacks:");
+            Some(globs) => {
+                self.line("stacks:");
+                self.line(&format!("  discover: {}", list(globs)));
             }
+            None => {
+                self.line("# stacks:");
+                self.line("#   discover: [\"stacks/**\"]        # the default");
+            }
+        }
+        if !findings.doubtful.is_empty() {
+            self.question(format!(
+                "These have an s3 backend but are modules or lie among them: {}. Is one of them a stack? Then name it.",
+                listed(&findings.doubtful)
+            ));
+            let doubtful: Vec<String> = findings.doubtful.iter().take(LISTED_MAX).cloned().collect();
+            self.line(&format!("#   include: {}", list(&doubtful)));
+        }
+        if !findings.var_files.is_empty() {
+            self.question("Is each of these files one deployment of its own? One glob can say so.".to_owned());
             self.line("#   instances:");
+        }
+        for found in findings.var_files.iter().take(LISTED_MAX) {
             self.line(&format!("#     from_var_files: {}", text(&found.glob)));
+            self.comment(&format!("      ({} in {})", listed(&found.names), listed(&found.stacks)));
         }
     }
 
@@ -142,15 +152,6 @@ impl Written {
             self.comment("Directories that stacks call as modules; none of them is taken for a stack.");
             self.line("modules:");
             self.line(&format!("  paths: {}", list(&globs)));
-        }
-        if !findings.doubtful.is_empty() {
-            self.line("");
-            self.question(format!(
-                "These have an s3 backend but are modules or lie among them: {}. Is one of them a stack? Then name it.",
-                listed(&findings.doubtful)
-            ));
-            self.line("# stacks:");
-            self.line("#   include: []");
         }
     }
 
@@ -189,7 +190,7 @@ impl Written {
                     "By the names of directories: applies run under these environments of GitHub. Create them with \
                      their reviewers first; GitHub makes one that is missing without any.",
                 );
-                self.line("environments:");
+                self.begin_environments("environments:");
                 for (prefix, name) in &sure {
                     self.line(&format!("  {}: {}", text(prefix), text(name)));
                 }
@@ -199,7 +200,7 @@ impl Written {
                     "By the last name of each path: applies run under these environments of GitHub. Create them with \
                      their reviewers first; GitHub makes one that is missing without any.",
                 );
-                self.line("environments:");
+                self.begin_environments("environments:");
                 for top in tops {
                     self.line(&format!("  {}: \"{{{{ base .Path }}}}\"", text(&top)));
                 }
@@ -210,7 +211,7 @@ impl Written {
                      many to list; a name may be a template, such as {}.",
                     quoted("{{ base .Path }}")
                 ));
-                self.line("# environments:");
+                self.begin_environments("# environments:");
                 for (prefix, name) in sure.iter().take(LISTED_MAX) {
                     self.line(&format!("#   {}: {}", text(prefix), text(name)));
                 }
@@ -221,10 +222,18 @@ impl Written {
             self.question(
                 "Are these environments of GitHub, too? Their names may also mean something else.".to_owned(),
             );
-            self.line("# environments:");
+            self.begin_environments("# environments:");
             for (prefix, name) in perhaps.iter().take(PREFIXES_MAX) {
                 self.line(&format!("#   {}: {}", text(prefix), text(name)));
             }
+        }
+    }
+
+    /// The key stands once, also after a person has taken the comment signs away.
+    fn begin_environments(&mut self, line: &str) {
+        if !self.has_environments {
+            self.line(line);
+            self.has_environments = true;
         }
     }
 
@@ -235,7 +244,7 @@ impl Written {
             "Under which environment of GitHub do these apply? Without a word it is `default`, where plans run, too: {}.",
             listed(keys)
         ));
-        self.line("# environments:");
+        self.begin_environments("# environments:");
         self.line(&format!("#   {}: production", text(&format!("{}/", crate::ids::split_key(first).0))));
     }
 }

@@ -49,7 +49,7 @@ fn what_is_written_for_the_sample_repository_is_right_at_once() {
     for line in [
         "  discover: [\"infra/**\", \"stacks/**\"]\n",
         "environments:\n  \"stacks/prod/\": \"prod\"\n  \"stacks/staging/\": \"staging\"\n",
-        "#     from_var_files: \"workspaces/*.tfvars.json\"\n",
+        "#   instances:\n#     from_var_files: \"workspaces/*.tfvars.json\"\n",
     ] {
         assert!(text.contains(line), "{line} in\n{text}");
     }
@@ -86,6 +86,37 @@ fn every_question_stands_in_the_file() {
     let flat = proposal.files[0].content.replace("\n# ", " ");
     for question in &proposal.questions {
         assert!(flat.contains(&format!("# ? {question}")) || flat.contains(&format!(" ? {question}")), "{question}");
+    }
+}
+
+/// Takes the comment sign from every suggestion, as somebody would who agrees with all of them.
+fn with_every_suggestion(text: &str) -> String {
+    let is_suggestion = |line: &&str| {
+        let key = line.trim_start().split(':').next().unwrap_or_default();
+        line.starts_with("  ") && (line.contains(": ") || line.ends_with(':') || line.trim_start().starts_with("- "))
+            || key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') && line.contains(':')
+    };
+    let lines = text.lines().map(|line| line.strip_prefix("# ").filter(is_suggestion).unwrap_or(line));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn every_suggestion_can_be_taken_as_it_stands() {
+    let open = "terraform {\n  backend \"s3\" {}\n}\n";
+    let files = MemoryFiles::default()
+        .with("live/prod/net/main.tf", open)
+        .with("live/test/net/main.tf", open)
+        .with("live/other/main.tf", format!("{S3}module \"m\" {{\n  source = \"../../modules/m\"\n}}\n"))
+        .with("live/other/env/a.tfvars", "")
+        .with("live/other/env/b.tfvars", "")
+        .with("modules/m/main.tf", S3)
+        .with("s.tfbackend", "");
+    for files in [files, sample(), MemoryFiles::default().with("stacks/a/main.tf", S3)] {
+        let text = with_every_suggestion(&configuration(&files));
+        let config =
+            parse_repo_config(ROOT_FILE, text.as_bytes()).unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
+        assert_eq!(config.apply.require_approvals, 1, "{text}");
+        assert!(!config.environments.is_empty(), "{text}");
     }
 }
 
