@@ -1,5 +1,7 @@
 //! `stackorder init`.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use serde_json::json;
 
@@ -98,8 +100,8 @@ fn found(proposal: &Proposal) -> String {
 
 fn next_steps(proposal: &Proposal, flags: &Flags, repo: &str) -> String {
     let repo = if repo.is_empty() { "OWNER/NAME" } else { repo };
-    let environments: std::collections::BTreeSet<&str> = proposal.stacks.values().map(String::as_str).collect();
-    let environments: Vec<&str> = environments.into_iter().collect();
+    let environments: BTreeSet<&str> = proposal.stacks.values().map(String::as_str).collect();
+    let gated: Vec<&str> = environments.into_iter().filter(|name| *name != "default").collect();
     let mut steps =
         vec![format!("answer the comments in {ROOT_FILE} that begin with `?`, then: stackorder config validate")];
     if flags.aws_account.is_none() {
@@ -111,7 +113,12 @@ fn next_steps(proposal: &Proposal, flags: &Flags, repo: &str) -> String {
         ));
     }
     steps.push("create the roles above, and GitHub's OIDC provider in the account if it has none".to_owned());
-    steps.push(format!("create these environments with their reviewers: {}", environments.join(", ")));
+    if !gated.is_empty() {
+        steps.push(format!("create these environments with their reviewers: {}", gated.join(", ")));
+    }
+    steps.push(
+        "leave the environment `default` without reviewers: renewed plans and drift checks run under it".to_owned(),
+    );
     steps.push("set the repository's variables STACKORDER_SERVER_URL and STACKORDER_VERSION".to_owned());
     steps.push(
         "require the checks stackorder/plan and stackorder/apply, with the App as their expected source".to_owned(),

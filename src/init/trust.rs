@@ -76,17 +76,18 @@ pub(super) fn roles(repo: &str, host: &str, account: &Account, environments: &BT
         let context = |name: &&str| format!("environment:{}", name.replace(':', "%3A"));
         let contexts: Vec<String> = environments.iter().map(context).collect();
         let contexts: Vec<&str> = contexts.iter().map(String::as_str).collect();
-        Role {
-            arn: account.arn(&name),
-            name,
-            purpose: format!(
-                "applies under {}: writes state and its lock, and what providers write",
-                environments.join(", ")
-            ),
-            trust_policy: trust.policy(&contexts),
-        }
+        Role { arn: account.arn(&name), name, purpose: purpose(&environments), trust_policy: trust.policy(&contexts) }
     });
     std::iter::once(plan).chain(apply).collect()
+}
+
+fn purpose(environments: &[&str]) -> String {
+    let names = environments.join(", ");
+    let warning = match environments {
+        ["default"] => "; plans run under it, too, so any of them could assume this role: rather name an environment",
+        _ => "",
+    };
+    format!("applies under {names}: writes state and its lock, and what providers write{warning}")
 }
 
 /// AWS takes letters, digits and a few signs.

@@ -65,7 +65,7 @@ fn the_files_of_the_sample_repository_are_written_and_right_at_once() {
         "wrote .github/workflows/stackorder-run.yml",
         "arn:aws:iam::444455556666:role/apply-prod\n",
         "\"repo:<owner>/<repository>:environment:prod\"",
-        "create these environments with their reviewers: default, prod, staging",
+        "create these environments with their reviewers: prod, staging",
     ] {
         assert!(text.contains(words), "{words} in\n{text}");
     }
