@@ -4,6 +4,7 @@
 //!
 //! - `ids`, `clock`, `causes`: parsed names, the time as an argument, and errors as one line.
 //! - `config`, `scan`, `graph`, `waves`: from files to an affected set in waves.
+//! - `init`: what a repository needs before its first run.
 //! - `plan`, `redaction`, `command`: what a plan says, what may leave the runner, what a comment asks for.
 //! - `api`: the JSON that runner and server exchange.
 //! - `run`, `gate`, `render`: the state machines, the apply gate, and the texts people read.
@@ -21,6 +22,8 @@ pub mod demo;
 pub mod gate;
 pub mod graph;
 pub mod ids;
+#[cfg(feature = "runner")]
+pub mod init;
 pub mod plan;
 pub mod redaction;
 pub mod render;

@@ -3,6 +3,7 @@
 //! The input is `stacks/a/main.tf`; what follows a line `-- path --` is another file.
 #![no_main]
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use libfuzzer_sys::fuzz_target;
@@ -54,8 +55,8 @@ fuzz_target!(|bytes: &[u8]| {
 struct Backwards<'f>(&'f MemoryFiles);
 
 impl Files for Backwards<'_> {
-    fn list(&self) -> Vec<Entry> {
-        self.0.list().into_iter().rev().collect()
+    fn list(&self) -> Cow<'_, [Entry]> {
+        self.0.list().iter().rev().cloned().collect()
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
@@ -109,7 +110,7 @@ fn graph_laws(graph: &Graph, files: &MemoryFiles) {
         // What somebody wrote down by hand may name a stack that is not there; a warning says so.
         assert!(edge.kind == EdgeType::DependsOn || known(edge.to.kind, &edge.to.key), "{edge:?} ends somewhere");
     }
-    let paths: Vec<String> = files.list().into_iter().map(|entry| entry.path).collect();
+    let paths: Vec<String> = files.list().iter().map(|entry| entry.path.clone()).collect();
     let is_directory = |path: &str| paths.iter().any(|file| path.is_empty() || file.starts_with(&format!("{path}/")));
     for stack in graph.stacks.iter().filter(|stack| !stack.external) {
         assert!(is_directory(&stack.path), "{:?} is a directory", stack.path);

@@ -27,6 +27,8 @@ mod explain;
 #[cfg(feature = "runner")]
 mod graph;
 #[cfg(feature = "runner")]
+mod init;
+#[cfg(feature = "runner")]
 mod man;
 #[cfg(feature = "runner")]
 mod plan;

@@ -7,8 +7,8 @@ use clap::Subcommand;
 use tokio::time::Instant;
 
 use super::{
-    FormatFlag, Globals, Outcome, PICTURES_ONLY_OF_GRAPHS, affected, apply, check, config, drift, explain, graph, plan,
-    resolve, times, unlock,
+    FormatFlag, Globals, Outcome, PICTURES_ONLY_OF_GRAPHS, affected, apply, check, config, drift, explain, graph, init,
+    plan, resolve, times, unlock,
 };
 use crate::clock::SystemClock;
 use crate::runner::console::{Console, Format, Picture};
@@ -41,6 +41,8 @@ pub(super) enum RunnerCommand {
     Explain(explain::Flags),
     /// Check the configuration, or print what counts for a stack
     Config(config::Flags),
+    /// Write a first configuration and the workflow files, and print the roles to create
+    Init(init::Flags),
     /// Release orchestration locks
     Unlock(unlock::Flags),
 }
@@ -62,6 +64,7 @@ impl RunnerCommand {
             | RunnerCommand::Affected(_)
             | RunnerCommand::Explain(_)
             | RunnerCommand::Config(_)
+            | RunnerCommand::Init(_)
             | RunnerCommand::Unlock(_) => None,
         }
     }
@@ -142,6 +145,7 @@ async fn dispatch(command: &RunnerCommand, job: &Job) -> Result<Outcome, Stop> {
         RunnerCommand::Affected(flags) => affected::run(flags, job),
         RunnerCommand::Explain(flags) => explain::run(flags, job),
         RunnerCommand::Config(flags) => config::run(flags, job),
+        RunnerCommand::Init(flags) => init::run(flags, job),
         RunnerCommand::Unlock(flags) => unlock::run(flags, job).await,
     }
 }

@@ -22,7 +22,7 @@
 //! - `bundle`: what travels from plan to apply.
 //! - `report`, `stack_job`: one stack's result, and the steps that lead to it.
 //!
-//! And one file per command: `resolve`, `affected`, `explain`, `plan`, `apply`, `drift`, `check`, `unlock`.
+//! And one file per command: `resolve`, `affected`, `explain`, `plan`, `apply`, `drift`, `check`, `unlock`, `init`.
 //! They return values; `cli` turns these into text, JSON and exit codes.
 
 pub mod affected;
@@ -40,6 +40,7 @@ pub mod facts;
 mod fallback;
 pub mod git;
 pub mod hooks;
+mod init;
 pub mod interrupts;
 pub mod outputs;
 mod parallel;

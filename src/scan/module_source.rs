@@ -129,7 +129,9 @@ fn git(source: &str, home: &str) -> Option<Remote> {
     let host = if host == home { String::new() } else { format!("{host}/") };
     let subdirectory = if subdirectory.is_empty() { String::new() } else { format!("//{subdirectory}") };
     let at = if reference.is_empty() { String::new() } else { format!("@{reference}") };
-    Some(Remote { key: format!("{host}{repository}{subdirectory}{at}"), kind: ModuleKind::Git, reference })
+    let key = format!("{host}{repository}{subdirectory}{at}");
+    // Keys of registries begin like this; a host or owner of that name must not pose as one.
+    (!key.starts_with("registry:")).then_some(Remote { key, kind: ModuleKind::Git, reference })
 }
 
 /// The two parts of a git address, by the shapes 2 to 6 of the table.
@@ -229,6 +231,8 @@ mod tests {
             ("git::https://git.corp.io/\0/r.git", "", "unsupported"),
             ("acme/vpc/aws", "1\n2", "unsupported"),
             ("ssh://../acme/mods.git", "", "unsupported"),
+            ("ssh://registry:8443/vpc/aws", "", "unsupported"),
+            ("github.com/registry:acme/vpc/aws", "", "unsupported"),
         ] {
             assert_eq!(key(source, version, "github.com"), expected, "{source}");
         }

@@ -5,8 +5,8 @@
 //! - `bad_input`, `api_refusals`: what people and foreign programs get wrong, at the command line and over HTTP.
 //! - `real_terraform`, `checkout`: Terraform as the oracle, and trees on disk for it; `scan_fixtures`: odd files, one by
 //!   one; `generated_trees`: many of them mixed.
-//! - `configuration`: checking a configuration and showing what counts for a stack.
-//! - `generated`: large repositories with known answers.
+//! - `configuration`: checking a configuration and showing what counts for a stack; `init`: the first files of a
+//!   repository; `generated`: large repositories with known answers.
 //! - `store_contract`: one suite for every store; `actions`: the shell of the actions; `tidy`: who may use whom;
 //!   `readme`: what the documents promise.
 
@@ -19,6 +19,7 @@ mod databases;
 mod evidence;
 mod generated;
 mod generated_trees;
+mod init;
 mod machine;
 mod readme;
 mod real_terraform;

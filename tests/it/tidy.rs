@@ -6,11 +6,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Modules that decide and do nothing else.
-const CORE: [&str; 14] = [
+const CORE: [&str; 15] = [
     "ids",
     "clock",
     "causes",
     "config",
+    "init",
     "scan",
     "graph",
     "waves",
