@@ -4,6 +4,7 @@
 //! stacks of its directory, and those that reach it as a module, carry a warning that every answer repeats.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::directory::{Directory, is_terraform_file};
 use super::files::parent;
@@ -55,9 +56,9 @@ fn reaching<'w>(unread: &BTreeMap<&str, &'w str>, modules: &[Module], edges: &[E
         let Some(file) = unread.get(module.path.as_str()) else { continue };
         let mut queue = vec![NodeRef::module(&module.key)];
         while let Some(node) = queue.pop() {
-            if !reached.contains_key(&node) {
-                queue.extend(callers.get(&node).into_iter().flatten().map(|caller| (*caller).clone()));
-                reached.insert(node, *file);
+            if let Entry::Vacant(vacant) = reached.entry(node) {
+                queue.extend(callers.get(vacant.key()).into_iter().flatten().map(|caller| (*caller).clone()));
+                vacant.insert(*file);
             }
         }
     }
