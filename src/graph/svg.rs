@@ -18,7 +18,7 @@ const PADDING: f64 = 24.0;
 const STYLE: &str = "\
 :root{--paper:#fff;--ink:#1f2328;--line:#59636e;--stack:#ddf4ff;--module:#f6f8fa}\
 @media(prefers-color-scheme:dark){:root{--paper:#0d1117;--ink:#e6edf3;--line:#9198a1;--stack:#12293f;--module:#21262d}}\
-.paper{fill:var(--paper)}\
+.paper{fill:var(--paper);stroke:none}\
 text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:var(--ink)}\
 rect{stroke:var(--line)}.stack{fill:var(--stack)}.module{fill:var(--module)}\
 .external{stroke-dasharray:6 4}.missing{fill:none;stroke-dasharray:2 2}\
@@ -103,7 +103,7 @@ fn picture(title: &str, nodes: &[Node], edges: &[(usize, usize, EdgeType)]) -> S
     );
     line(&mut out, format_args!("<title>{}</title>", escape(title)));
     line(&mut out, format_args!("<style>{STYLE}</style>"));
-    line(&mut out, format_args!("<rect class=\"paper\" width=\"100%\" height=\"100%\" stroke=\"none\"/>"));
+    line(&mut out, format_args!("<rect class=\"paper\" width=\"100%\" height=\"100%\"/>"));
     for ((_, _, kind), d) in edges.iter().zip(lines) {
         line(&mut out, format_args!("<path class=\"{}\" d=\"{d}\"/>", kind.as_str()));
     }
