@@ -242,11 +242,15 @@ impl<'g> Owners<'g> {
             }
         }
         let names_an_instance = matched.instances.iter().any(|instance| instance.var_file.is_some());
-        let declares_none = first.config.as_ref().is_none_or(|own| own.instances.is_empty());
+        let own = first.config.as_ref();
+        let declares_none = own.is_none_or(|own| own.instances.is_empty());
+        // With the last file the directory becomes one stack, named by its workspace or not at all: a new one.
+        let may_be_new =
+            stacks.len() == 1 && (first.instance.is_empty() || own.is_some_and(|it| !it.workspace.is_empty()));
         match users.as_slice() {
             [only] => User::Only(*only),
             // The file made an instance that is gone with it, and stands among the removed.
-            [] if names_an_instance && declares_none => User::Gone,
+            [] if names_an_instance && declares_none && !may_be_new => User::Gone,
             _ => User::All,
         }
     }

@@ -339,8 +339,9 @@ struct Matches<'a, 'f> {
     looked_at: std::cell::Cell<usize>,
 }
 
-/// Most files of one glob that are listed; the glob itself stands for all of them.
-const MATCHES_MAX: usize = 1_000;
+/// Most files of one glob that are listed. The glob itself stands for all of them, and a graph has to stay small enough
+/// to be sent.
+const MATCHES_MAX: usize = 100;
 
 /// Most names that all globs of a repository are compared with, which takes some seconds.
 const NAMES_MAX: usize = 10_000_000;

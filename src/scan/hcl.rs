@@ -6,10 +6,10 @@
 //! It is linear in the text, never recurses, and always gives an answer: what never closes ends with the text.
 //!
 //! - `check`: whether an expression is one.
-
-mod check;
+//! - `calls`: calls of the functions that read files.
 
 mod calls;
+mod check;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

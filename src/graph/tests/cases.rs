@@ -303,6 +303,13 @@ fn an_instances_own_var_file_is_of_no_other_instance() {
     ] {
         assert_eq!(reached(own, path), expected, "{own:?} {path}");
     }
+    // Without any file the directory is one stack again, and that is a new one.
+    let bare = crate::scan::MemoryFiles::default()
+        .with("stackorder.yaml", "stacks: { instances: { from_var_files: 'envs/*' } }\n")
+        .with("stacks/a/main.tf", backend);
+    let (graph, config) = super::graph_of(&bare);
+    let resolution = resolve(&graph, &config, &changing(&["stacks/a/envs/dev.tfvars"]));
+    assert_eq!(rows(&resolution), ["0 stacks/a (changed)"]);
 }
 
 #[test]

@@ -54,6 +54,25 @@ fn warnings(found: &Affected) -> Vec<String> {
 }
 
 #[tokio::test]
+async fn bl_008_a_file_that_cannot_be_parsed_is_told_wherever_somebody_asks() {
+    let mut world = branch_of(&[
+        ("stacks/a/main.tf", &stack("a")),
+        ("stacks/a/net.tf.json", "{\n  \"module\": "),
+        ("stacks/b/main.tf", &stack("b")),
+    ])
+    .await;
+    world.write("stacks/b/main.tf", &format!("{}# changed\n", stack("b")));
+    let found = reached(&mut world);
+    assert_eq!(rows(&found), ["stacks/b (changed)"]);
+    let says = "stacks/a/net.tf.json: stacks/a: the file could not be read whole, so the stack may have more edges";
+    assert!(warnings(&found).iter().any(|text| text.starts_with(says)), "{:?}", warnings(&found));
+    let why = explain(&found, "stacks/a").unwrap().why_not;
+    assert!(why.iter().any(|text| text.starts_with(says)), "{why:?}");
+    let scan = &found.change.checkout.scanned.graph.warnings;
+    assert!(scan.iter().any(|warning| warning.to_string().starts_with("stacks/a/net.tf.json:2: ")), "{scan:?}");
+}
+
+#[tokio::test]
 async fn bl_031_a_change_two_modules_down_or_inside_the_stack_reaches_its_callers_only() {
     let mut world = branch_of(&[
         ("stacks/p1/main.tf", &calling("p1", "../../modules/a/")),
