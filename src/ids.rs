@@ -75,13 +75,17 @@ text_id!(StackKey);
 pub const STACK_KEY_BYTES_MAX: usize = 1024;
 
 impl StackKey {
-    /// Normalises and parses. Refuses the empty key, keys that leave the repository, and control characters.
+    /// Normalises and parses. Refuses the empty key, keys that leave the repository, control characters, and what
+    /// would be another key when it is read again: blanks at its end, or `:default` twice.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let bad = || ParseError::new(text, "a stack key such as stacks/prod/vpc or infra/kyc:production");
         let key = normalise_key(text);
         let (path, instance) = split_key(&key);
         let leaves = path == ".." || path.starts_with("../");
         if path.is_empty() || leaves || key.len() > STACK_KEY_BYTES_MAX || key.chars().any(char::is_control) {
+            return Err(bad());
+        }
+        if normalise_key(&key) != key {
             return Err(bad());
         }
         if instance.is_some_and(|name| !is_instance_name(name)) {

@@ -17,7 +17,7 @@ use crate::scan::directory::is_terraform_file;
 use crate::scan::{Entry, FileFacts, Files};
 
 /// Goes up with every change of what the scan takes out of a file.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 const FILE_NAME: &str = "files";
 

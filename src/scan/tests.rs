@@ -4,6 +4,7 @@ mod broken;
 mod field_reports;
 mod file_reads;
 mod modules;
+mod properties;
 pub mod sample;
 mod stacks;
 mod values;

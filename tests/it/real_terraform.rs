@@ -123,7 +123,8 @@ impl Init {
         let modules: Vec<&Value> = manifest["Modules"].as_array().into_iter().flatten().collect();
         let places: BTreeMap<&str, Option<String>> =
             modules.iter().map(|module| (key(module), local_directory(root, directory, module))).collect();
-        self.directories = places.values().flatten().cloned().collect();
+        // Without any call there is no manifest, but the directory was read.
+        self.directories = places.values().flatten().cloned().chain([directory.to_owned()]).collect();
         for module in modules.iter().filter(|module| !key(module).is_empty()) {
             let caller = key(module).rsplit_once('.').map_or("", |(caller, _)| caller);
             // What a module from elsewhere calls lies elsewhere too.

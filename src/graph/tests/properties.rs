@@ -6,10 +6,12 @@ use proptest::prelude::*;
 
 use super::small;
 use crate::config::model::RepoConfig;
+use crate::graph::cycles::cycles;
 use crate::graph::model::Graph;
 use crate::graph::ordering;
 use crate::graph::resolution::Resolution;
 use crate::graph::resolve::{ResolveRequest, resolve};
+use crate::ids::StackKey;
 use crate::waves::waves;
 
 const STACKS: usize = 9;
@@ -32,6 +34,13 @@ fn some_paths() -> impl Strategy<Value = Vec<String>> {
     let path =
         prop_oneof![(0..STACKS).prop_map(|n| format!("s/{n}/main.tf")), (0..3).prop_map(|n| format!("m/{n}/x.tf"))];
     proptest::collection::vec(path, 0..5)
+}
+
+/// A graph with edges in any direction, itself included.
+fn any_graph() -> impl Strategy<Value = Graph> {
+    let edge = (0..STACKS, 0..STACKS, any::<bool>())
+        .prop_map(|(to, from, reads)| format!("s/{to} {} s/{from}", if reads { "<=" } else { "<-" }));
+    proptest::collection::vec(edge, 0..14).prop_map(|edges| small::graph(&edges.join(",")))
 }
 
 fn resolved(graph: &Graph, paths: Vec<String>) -> Resolution {
@@ -95,6 +104,39 @@ proptest! {
         for (key, wave) in &waves {
             let before = order.all_predecessors(key).into_iter().filter_map(|key| waves.get(key)).max();
             prop_assert_eq!(*wave, before.map_or(0, |before| before + 1));
+        }
+    }
+    #[test]
+    fn every_knot_is_spelled_once_along_its_edges_from_its_smallest_key(graph in any_graph()) {
+        let order = ordering(&graph);
+        let found = cycles(&order);
+        let reaches_itself = |key: &&String| {
+            order.predecessors(key).iter().any(|before| before == key || order.all_predecessors(before).contains(key.as_str()))
+        };
+        let mut knots: BTreeSet<BTreeSet<&str>> = BTreeSet::new();
+        for key in order.keys().iter().filter(reaches_itself) {
+            let both = |other: &&str| *other == key || (order.all_predecessors(other).contains(key.as_str()) && order.all_predecessors(key).contains(*other));
+            knots.insert(order.keys().iter().map(String::as_str).filter(both).collect());
+        }
+        let smallest: Vec<&str> = knots.iter().filter_map(|knot| knot.first().copied()).collect();
+        prop_assert_eq!(found.iter().map(|cycle| cycle[0].as_str()).collect::<Vec<_>>(), smallest);
+        for cycle in &found {
+            let inside: BTreeSet<&str> = cycle.iter().map(String::as_str).collect();
+            prop_assert!(knots.iter().any(|knot| inside.is_subset(knot)));
+            prop_assert_eq!(cycle.first(), cycle.last());
+            prop_assert_eq!(inside.len(), cycle.len() - 1);
+            for step in cycle.windows(2) {
+                prop_assert!(order.predecessors(&step[0]).contains(&step[1].as_str()), "{:?}", cycle);
+            }
+        }
+    }
+
+    #[test]
+    fn a_stack_key_that_is_printed_reads_the_same(text in "([a-zäß0-9._/:@ -]|:default){0,12}") {
+        if let Ok(key) = StackKey::parse(&text) {
+            let printed = key.to_string();
+            prop_assert_eq!(StackKey::parse(&printed), Ok(key.clone()));
+            prop_assert_eq!(StackKey::of(key.path(), key.instance()), Ok(key));
         }
     }
 }

@@ -18,7 +18,7 @@ pub struct Tree {
     pub stack: String,
     files: BTreeMap<String, Vec<u8>>,
     links: BTreeMap<String, String>,
-    /// Directories with an odd file, and its name.
+    /// Directories with an odd file, and its construct.
     pub odd: BTreeMap<String, String>,
     /// The calls that were written, as calling directory and key of the module.
     pub calls: BTreeSet<(String, String)>,
@@ -152,7 +152,7 @@ impl Tree {
         let is_fit = fixture.folder != ALONE || (directory == self.stack && !ENDLESS.contains(&fixture.construct()));
         if is_fit {
             self.met(fixture.construct());
-            self.odd.insert(directory.to_owned(), fixture.name.clone());
+            self.odd.insert(directory.to_owned(), fixture.construct().to_owned());
             self.files.insert(format!("{directory}/{}", fixture.name), fixture.content.clone());
         }
     }
