@@ -14,7 +14,7 @@ use crate::real_terraform::{Init, REPO, Refusal, Terraform};
 mod differences;
 
 pub use differences::ENDLESS;
-use differences::{NOT_REPORTED, OTHERWISE, UNPLACED};
+use differences::{AT_THE_CALL, NOT_REPORTED, OTHERWISE, UNPLACED};
 
 /// Folder of what only a root module may hold, or what has to be alone for another reason.
 pub const ALONE: &str = "alone";
@@ -188,15 +188,20 @@ fn first(refusals: &[Refusal]) -> &Refusal {
 }
 
 /// Whether a warning stands where Terraform finds the first mistake.
-pub fn is_reported(graph: &Graph, refusals: &[Refusal]) -> bool {
+fn is_reported(graph: &Graph, refusals: &[Refusal]) -> bool {
     let first = first(refusals);
-    graph.warnings.iter().any(|warning| warning.file == first.file && warning.line == Some(first.line))
+    // Of a directory that is not there, Terraform names the call, and we its source some lines below.
+    let names_call = AT_THE_CALL.contains(&first.summary.as_str());
+    graph.warnings.iter().filter(|warning| warning.file == first.file).any(|warning| {
+        let is_below = warning.line.is_some_and(|line| line > first.line) && warning.code.starts_with("module_");
+        warning.line == Some(first.line) || (names_call && is_below)
+    })
 }
 
-/// Whether a difference stands in one of the tables.
+/// Whether a difference stands in one of the tables. Terraform tells fewer mistakes of a root module than of others.
 pub fn is_known(construct: &str, refusals: &[Refusal]) -> bool {
     OTHERWISE.iter().any(|(known, _)| *known == construct)
-        || NOT_REPORTED.iter().any(|(summary, _)| *summary == first(refusals).summary)
+        || refusals.iter().any(|refusal| NOT_REPORTED.iter().any(|(summary, _)| *summary == refusal.summary))
 }
 
 fn calls<'e>(edges: &'e BTreeSet<(String, String)>, directory: &str) -> BTreeSet<&'e str> {

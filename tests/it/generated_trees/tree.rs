@@ -148,7 +148,11 @@ impl Tree {
         if directory.matches('/').count() != 1 || !chance.percent(60) {
             return;
         }
-        let fixture = chance.pick(fixtures);
+        // Few of many may stand in a stack alone; without this some would never be met.
+        let wants_alone = directory == self.stack && chance.percent(40);
+        let fixtures: Vec<&Fixture> =
+            fixtures.iter().filter(|fixture| !wants_alone || fixture.folder == ALONE).collect();
+        let fixture = *chance.pick(&fixtures);
         let is_fit = fixture.folder != ALONE || (directory == self.stack && !ENDLESS.contains(&fixture.construct()));
         if is_fit {
             self.met(fixture.construct());

@@ -5,12 +5,6 @@ pub const OTHERWISE: &[(&str, &str)] = &[
     // Accepted by Terraform.
     ("source_itself", "Terraform calls it until the path is too long; we say that it calls itself"),
     ("source_itself_by_name", "as source_itself"),
-    ("source_is_a_file", "Terraform records the path and then fails; we say that it is no directory"),
-    ("source_missing_directory", "Terraform names the call; we name its source, one line below"),
-    ("source_other_case", "as source_missing_directory"),
-    ("source_outside_the_repository", "as source_missing_directory"),
-    ("source_with_ref", "as source_missing_directory"),
-    ("source_absolute", "as source_missing_directory"),
     ("source_trailing_blank", "blanks around a source are trimmed (spec 11 §6.1)"),
     ("source_leading_blank", "as source_trailing_blank"),
     ("heredoc_as_module_source", "as source_trailing_blank, the blank being a newline"),
@@ -53,6 +47,9 @@ pub const NOT_REPORTED: &[(&str, &str)] = &[
 ];
 const NEWER: &str = "newer versions know more of them (BL-016)";
 const MEANING: &str = "well-formed, and no edge depends on what it means: the plan tells";
+
+/// Refusals that Terraform places at the call of a module, where we name its source.
+pub const AT_THE_CALL: [&str; 2] = ["Unreadable module directory", "Failed to download module"];
 
 /// Errors of Terraform without a place, by their first words.
 pub const UNPLACED: &[(&str, &str)] = &[
