@@ -61,6 +61,8 @@ fn printed_and_read_again(remote: &Remote) {
     let reference = remote.reference.as_str();
     let path = if reference.is_empty() { remote.key.as_str() } else { without_reference(remote) };
     let (sources, version) = match (remote.kind, path.strip_prefix("registry:")) {
+        // The slash keeps blanks at the end of a name.
+        (ModuleKind::Registry, Some(address)) if address.contains("//") => (vec![format!("{address}/")], reference),
         (ModuleKind::Registry, Some(address)) => (vec![address.to_owned()], reference),
         // A key of two segments is one of home or of a host with short paths; people's names hold no dot.
         (ModuleKind::Git, None) => (vec![git_source("", path, reference), git_source(HOME, path, reference)], ""),

@@ -121,7 +121,8 @@ fn git(source: &str, home: &str) -> Option<Remote> {
     let (repository, extra) = segments.split_at(length);
     let repository = repository.join("/");
     let repository = repository.strip_suffix(".git").unwrap_or(&repository);
-    if repository.is_empty() || repository.ends_with('/') {
+    // Without its ending `...git` is a way out, too.
+    if matches!(repository.rsplit('/').next(), None | Some("" | "." | "..")) {
         return None;
     }
     let subdirectory = clean(&format!("{}/{subdirectory}", extra.join("/")))?;
@@ -232,6 +233,8 @@ mod tests {
             ("acme/vpc/aws", "1\n2", "unsupported"),
             ("ssh://../acme/mods.git", "", "unsupported"),
             ("ssh://registry:8443/vpc/aws", "", "unsupported"),
+            ("git::https://git.corp.io/g/...git", "", "unsupported"),
+            ("github.com/acme/..git//x", "", "unsupported"),
             ("github.com/registry:acme/vpc/aws", "", "unsupported"),
         ] {
             assert_eq!(key(source, version, "github.com"), expected, "{source}");
