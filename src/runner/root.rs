@@ -55,8 +55,8 @@ impl Root {
         let below = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         match openat2(directory, path, flags, Mode::empty(), below) {
             Ok(file) => Ok(File::from(file)),
-            // A kernel without the call, and a link to an absolute path that may well end inside.
-            Err(Errno::NOSYS | Errno::PERM | Errno::XDEV) => self.checked_file(path),
+            // A kernel without the call, a link to an absolute path that may well end inside, and a rename meanwhile.
+            Err(Errno::NOSYS | Errno::PERM | Errno::XDEV | Errno::AGAIN) => self.checked_file(path),
             Err(error) => Err(std::io::Error::from(error).to_string()),
         }
     }
