@@ -23,7 +23,9 @@ fn hostile(stacks: usize, text: &str, plan_bytes: usize, statuses: &[RowStatus])
     let apply = add_run(&mut scene, Mode::Apply, Trigger::Comment, 'a', RunStatus::Failed);
     let plan_text = text.repeat(plan_bytes / text.len().max(1) + 1);
     for at in 0..stacks {
-        let stack = format!("s{at}/{}", text.replace(['\n', ':'], " "));
+        let name = text.replace(['\n', ':'], " ");
+        // A key that ends so would be another key when it is read again.
+        let stack = format!("s{at}/{}", name.trim_end_matches([' ', '/', '\\']));
         let key = StackKey::parse(&stack).unwrap();
         for run in [&plan, &apply] {
             let status = statuses[at % statuses.len()];
