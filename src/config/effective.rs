@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-pub use crate::config::environments::{EnvironmentChoice, environment_of};
+pub use crate::config::environments::{EnvironmentChoice, EnvironmentRules, environment_of};
 pub use crate::config::instances::{Instance, InstanceRules, InstanceSet, instances};
 
 use crate::config::model::{EnvValue, InstanceConfig, PlanOutput, RepoConfig, StackConfig, Tool};
 use crate::config::problem::{Problem, quoted};
 use crate::config::references::Reference;
 use crate::config::template::{self, Fields};
-use crate::config::{ROOT_FILE, entries, environments, stack_file};
+use crate::config::{ROOT_FILE, entries, stack_file};
 
 /// Everything that both files say about one instance, with no template left.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -165,7 +165,7 @@ pub fn settings(
     };
 
     let environment =
-        environments::sourced_environment_of(root, stack, path, &instance.name).unwrap_or_else(|problems| {
+        EnvironmentRules::of(root).sourced_environment_of(stack, path, &instance.name).unwrap_or_else(|problems| {
             rendering.problems.extend(problems);
             let value = EnvironmentChoice { name: "default".to_owned(), configured: false };
             Sourced { value, source: Source::Default }

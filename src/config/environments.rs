@@ -16,47 +16,87 @@ pub struct EnvironmentChoice {
     pub configured: bool,
 }
 
-/// The first rule that gives a name which is not empty once rendered.
+/// What a configuration says about environments, ready to be asked for many stacks.
+#[derive(Debug, Clone)]
+pub struct EnvironmentRules<'c> {
+    /// The keys of `environments` that can match anything, each with its name, unrendered.
+    keys: Vec<(EnvironmentKey, &'c str, &'c str)>,
+}
+
+/// One look-up in [`EnvironmentRules`]; whoever asks for many stacks keeps the rules.
 pub fn environment_of(
     root: &RepoConfig,
     stack: Option<&StackConfig>,
     path: &str,
     instance: &str,
 ) -> Result<EnvironmentChoice, Vec<Problem>> {
-    sourced_environment_of(root, stack, path, instance).map(|choice| choice.value)
+    EnvironmentRules::of(root).environment_of(stack, path, instance)
 }
 
-/// The same with the rule that chose it.
-pub(super) fn sourced_environment_of(
-    root: &RepoConfig,
-    stack: Option<&StackConfig>,
-    path: &str,
-    instance: &str,
-) -> Result<Sourced<EnvironmentChoice>, Vec<Problem>> {
-    let mut rules: Vec<(Source, &str)> = Vec::new();
-    if let Some(stack) = stack {
-        if let Some(chosen) = stack.instances.get(instance) {
-            rules.push((Source::Stack(format!("instances.{instance}.environment")), &chosen.environment));
-        }
-        rules.push((Source::Stack("environment".to_owned()), &stack.environment));
-    }
-    if let Some((key, value)) = best_match(root, path, instance) {
-        rules.push((Source::Root(key_path("environments", key)), value));
-    }
-    let (fields, stack_file) = (Fields::of(path, instance), stack_file(path));
-    for (source, value) in rules {
-        let origin = match &source {
-            Source::Stack(key) => Origin::new(&stack_file, key),
-            Source::Root(key) => Origin::new(ROOT_FILE, key),
-            Source::Default | Source::Instance => unreachable!("every rule stands in a file"),
+impl<'c> EnvironmentRules<'c> {
+    pub fn of(root: &'c RepoConfig) -> Self {
+        let parsed = |(key, name): (&'c String, &'c String)| {
+            Some((EnvironmentKey::parse(key).ok()?, key.as_str(), name.as_str()))
         };
-        let name = origin.render(value, &fields, environment_name).map_err(|problem| vec![problem])?;
-        if !name.trim().is_empty() {
-            return Ok(Sourced { value: EnvironmentChoice { name, configured: true }, source });
-        }
+        Self { keys: root.environments.iter().filter_map(parsed).collect() }
     }
-    let (name, source) = if instance.is_empty() { ("default", Source::Default) } else { (instance, Source::Instance) };
-    Ok(Sourced { value: EnvironmentChoice { name: name.to_owned(), configured: false }, source })
+
+    /// The first rule that gives a name which is not empty once rendered.
+    pub fn environment_of(
+        &self,
+        stack: Option<&StackConfig>,
+        path: &str,
+        instance: &str,
+    ) -> Result<EnvironmentChoice, Vec<Problem>> {
+        self.sourced_environment_of(stack, path, instance).map(|choice| choice.value)
+    }
+
+    /// The same with the rule that chose it.
+    pub(super) fn sourced_environment_of(
+        &self,
+        stack: Option<&StackConfig>,
+        path: &str,
+        instance: &str,
+    ) -> Result<Sourced<EnvironmentChoice>, Vec<Problem>> {
+        let mut rules: Vec<(Source, &str)> = Vec::new();
+        if let Some(stack) = stack {
+            if let Some(chosen) = stack.instances.get(instance) {
+                rules.push((Source::Stack(format!("instances.{instance}.environment")), &chosen.environment));
+            }
+            rules.push((Source::Stack("environment".to_owned()), &stack.environment));
+        }
+        if let Some((key, value)) = self.best_match(path, instance) {
+            rules.push((Source::Root(key_path("environments", key)), value));
+        }
+        for (source, value) in rules.into_iter().filter(|(_, value)| !value.is_empty()) {
+            let (fields, stack_file) = (Fields::of(path, instance), stack_file(path));
+            let origin = match &source {
+                Source::Stack(key) => Origin::new(&stack_file, key),
+                Source::Root(key) => Origin::new(ROOT_FILE, key),
+                Source::Default | Source::Instance => unreachable!("every rule stands in a file"),
+            };
+            let name = origin.render(value, &fields, environment_name).map_err(|problem| vec![problem])?;
+            if !name.trim().is_empty() {
+                return Ok(Sourced { value: EnvironmentChoice { name, configured: true }, source });
+            }
+        }
+        let (name, source) =
+            if instance.is_empty() { ("default", Source::Default) } else { (instance, Source::Instance) };
+        Ok(Sourced { value: EnvironmentChoice { name: name.to_owned(), configured: false }, source })
+    }
+
+    /// An instance part beats every key without one; then the longest prefix wins.
+    fn best_match(&self, path: &str, instance: &str) -> Option<(&'c str, &'c str)> {
+        let matching = self.keys.iter().filter(|(parsed, ..)| parsed.matches(path, instance));
+        let best = matching.max_by_key(|(parsed, ..)| (parsed.instance.is_some(), parsed.prefix.len()));
+        best.map(|(_, key, name)| (*key, *name))
+    }
+
+    /// Keys of `environments` that match none of these stacks, each a path and an instance.
+    pub fn unused(&self, stacks: &[(&str, &str)]) -> Vec<&'c str> {
+        let is_unused = |parsed: &EnvironmentKey| !stacks.iter().any(|(path, instance)| parsed.matches(path, instance));
+        self.keys.iter().filter(|(parsed, ..)| is_unused(parsed)).map(|(_, key, _)| *key).collect()
+    }
 }
 
 /// GitHub takes at most 255 characters.
@@ -97,25 +137,6 @@ impl EnvironmentKey {
         let under = self.prefix.is_empty() || path.strip_prefix(&self.prefix).is_some_and(below);
         under && self.instance.as_deref().is_none_or(|wanted| wanted == instance)
     }
-}
-
-/// An instance part beats every key without one; then the longest prefix wins.
-fn best_match<'c>(root: &'c RepoConfig, path: &str, instance: &str) -> Option<(&'c str, &'c str)> {
-    root.environments
-        .iter()
-        .filter_map(|(key, value)| EnvironmentKey::parse(key).ok().map(|parsed| (parsed, key.as_str(), value.as_str())))
-        .filter(|(parsed, ..)| parsed.matches(path, instance))
-        .max_by_key(|(parsed, ..)| (parsed.instance.is_some(), parsed.prefix.len()))
-        .map(|(_, key, value)| (key, value))
-}
-
-/// Keys of `environments` that match none of these stacks, each a path and an instance.
-pub fn unused_rules<'c>(root: &'c RepoConfig, stacks: &[(&str, &str)]) -> Vec<&'c str> {
-    let is_unused = |key: &&str| {
-        let Ok(parsed) = EnvironmentKey::parse(key) else { return false };
-        !stacks.iter().any(|(path, instance)| parsed.matches(path, instance))
-    };
-    root.environments.keys().map(String::as_str).filter(is_unused).collect()
 }
 
 #[cfg(test)]

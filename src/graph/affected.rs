@@ -2,7 +2,9 @@
 //!
 //! Everything here works on numbers of an [`Ordering`]; keys come back in [`super::resolve`].
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+
+use foldhash::HashMap;
 
 use super::model::{EdgeType, Graph, NodeKind, Warning};
 use super::ordering::Ordering;

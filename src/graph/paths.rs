@@ -1,6 +1,8 @@
 //! From changed paths to the stacks and modules that own or watch them (spec 11 §9).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+
+use foldhash::{HashMap, HashMapExt as _};
 
 use super::model::{Graph, ModuleKind, Stack, Warning};
 use super::ordering::Ordering;

@@ -12,6 +12,7 @@ use super::paths::Uncounted;
 use super::resolution::{AffectedStack, BaseFacts, LockInfo, Matrix, MatrixEntry, Reason, RemovedStack, Resolution};
 use super::settings::{self, Settings};
 use super::validate::not_schedulable;
+use crate::config::environments::EnvironmentRules;
 use crate::config::model::RepoConfig;
 use crate::ids::{normalise_key, split_key};
 use crate::waves::levels;
@@ -73,23 +74,35 @@ pub(crate) fn schedule(
         .collect();
     resolution.cycles = cycles_within(ordering, &considered);
     // Order is found through every affected stack, requested or not.
-    let waves = levels(&ordering.cut_to(&considered), &scheduled);
-    for stack in (0..ordering.len()).filter(|stack| scheduled[*stack]) {
-        let wave = if resolution.cycles.is_empty() { waves[stack] } else { 0 };
-        let described = describe(by_number[stack], config, wave, request);
-        let why = &affected.stacks[stack];
+    let levels = levels(&ordering.cut_to(&considered), &scheduled);
+    let environments = EnvironmentRules::of(config);
+    // In the order of the keys, which stays the order within each wave.
+    for number in (0..ordering.len()).filter(|stack| scheduled[*stack]) {
+        let (stack, why) = (by_number[number], &affected.stacks[number]);
+        let Settings { environment, tool, tool_version, plan_output } =
+            settings::of(stack, config, &environments, &mut resolution.warnings);
+        resolution.warnings.extend(stack.warnings.iter().cloned());
         resolution.affected.push(AffectedStack {
+            key: stack.key.clone(),
+            path: stack.path.clone(),
+            instance: stack.instance.clone(),
+            workspace: stack.workspace.clone(),
+            wave: if resolution.cycles.is_empty() { levels[number] } else { 0 },
             reasons: why.reasons.iter().copied().collect(),
+            environment,
+            tool: Some(tool),
+            tool_version,
+            plan_output: Some(plan_output),
             via: why.via(graph, ordering),
-            ..described.stack
+            locked_by: request.locks.get(&stack.key).cloned(),
         });
-        resolution.warnings.extend(described.warnings);
     }
-    resolution.affected.sort_by(|a, b| a.wave.cmp(&b.wave).then_with(|| a.key.cmp(&b.key)));
+    resolution.affected.sort_by_cached_key(|stack| stack.wave);
     resolution.external = external_dependents(graph, ordering, &scheduled);
     resolution.removed = removed(&request.base, &mut resolution.warnings);
     if resolution.cycles.is_empty() {
-        resolution.waves = by_wave(&resolution.affected);
+        let waves = resolution.affected.chunk_by(|a, b| a.wave == b.wave);
+        resolution.waves = waves.map(|wave| wave.iter().map(|stack| stack.key.clone()).collect()).collect();
         resolution.matrix =
             Matrix { include: resolution.affected.iter().map(|stack| matrix_entry(stack, request)).collect() };
     }
@@ -154,40 +167,6 @@ fn cannot_request(graph: &Graph, ordering: &Ordering, key: &str) -> Warning {
     Warning::new(code, message).of_stack(key)
 }
 
-struct Described {
-    stack: AffectedStack,
-    warnings: Vec<Warning>,
-}
-
-fn describe(stack: &Stack, config: &RepoConfig, wave: u32, request: &ResolveRequest) -> Described {
-    let Settings { environment, tool, tool_version, plan_output, warnings } = settings::of(stack, config);
-    Described {
-        stack: AffectedStack {
-            key: stack.key.clone(),
-            path: stack.path.clone(),
-            instance: stack.instance.clone(),
-            workspace: stack.workspace.clone(),
-            wave,
-            reasons: Vec::new(),
-            environment,
-            tool: Some(tool),
-            tool_version,
-            plan_output: Some(plan_output),
-            via: Vec::new(),
-            locked_by: request.locks.get(&stack.key).cloned(),
-        },
-        warnings: stack.warnings.iter().cloned().chain(warnings).collect(),
-    }
-}
-
-fn by_wave(affected: &[AffectedStack]) -> Vec<Vec<String>> {
-    let mut waves: BTreeMap<u32, Vec<String>> = BTreeMap::new();
-    for stack in affected {
-        waves.entry(stack.wave).or_default().push(stack.key.clone());
-    }
-    waves.into_values().collect()
-}
-
 /// The entry of a job that plans or applies the stack (spec 13 §8).
 pub fn matrix_entry(stack: &AffectedStack, request: &ResolveRequest) -> MatrixEntry {
     MatrixEntry {
@@ -210,10 +189,13 @@ pub fn matrix_entry(stack: &AffectedStack, request: &ResolveRequest) -> MatrixEn
 fn external_dependents(graph: &Graph, ordering: &Ordering, scheduled: &[bool]) -> Vec<String> {
     let external: BTreeSet<&str> =
         graph.stacks.iter().filter(|stack| stack.external).map(|stack| stack.key.as_str()).collect();
+    if external.is_empty() {
+        return Vec::new();
+    }
     let mut found = BTreeSet::new();
     for edge in graph.edges.iter().filter(|edge| edge.kind.orders() && edge.from.kind == NodeKind::Stack) {
-        let waits = ordering.index(&edge.to.key).is_some_and(|stack| scheduled[stack]);
-        if waits && external.contains(edge.from.key.as_str()) {
+        let waits = || ordering.index(&edge.to.key).is_some_and(|stack| scheduled[stack]);
+        if external.contains(edge.from.key.as_str()) && waits() {
             found.insert(edge.from.key.clone());
         }
     }

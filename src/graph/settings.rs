@@ -1,7 +1,7 @@
 //! What a job has to know of a stack, under the configuration of the resolution (spec 11 §12).
 
 use super::model::{Stack, Warning};
-use crate::config::environments::environment_of;
+use crate::config::environments::EnvironmentRules;
 use crate::config::model::{PlanOutput, RepoConfig, Tool};
 
 pub(crate) struct Settings {
@@ -10,14 +10,17 @@ pub(crate) struct Settings {
     pub tool: Tool,
     pub tool_version: String,
     pub plan_output: PlanOutput,
-    pub warnings: Vec<Warning>,
 }
 
 /// The scanned value, else the stack's own file, else the root; the environment asks the configuration first.
-pub(crate) fn of(stack: &Stack, config: &RepoConfig) -> Settings {
+pub(crate) fn of(
+    stack: &Stack,
+    config: &RepoConfig,
+    environments: &EnvironmentRules<'_>,
+    warnings: &mut Vec<Warning>,
+) -> Settings {
     let own = stack.config.as_ref();
-    let mut warnings = Vec::new();
-    let environment = environment(stack, config, &mut warnings);
+    let environment = environment(stack, environments, warnings);
     let version =
         [&stack.tool_version, own.map_or(&config.tool_version, |own| &own.tool_version), &config.tool_version];
     Settings {
@@ -25,14 +28,13 @@ pub(crate) fn of(stack: &Stack, config: &RepoConfig) -> Settings {
         tool: stack.tool.or_else(|| own.and_then(|own| own.tool)).unwrap_or(config.tool),
         tool_version: version.into_iter().find(|version| !version.is_empty()).cloned().unwrap_or_default(),
         plan_output: stack.plan_output.or_else(|| own.and_then(|own| own.plan_output)).unwrap_or(config.plan_output),
-        warnings,
     }
 }
 
-fn environment(stack: &Stack, config: &RepoConfig, warnings: &mut Vec<Warning>) -> String {
+fn environment(stack: &Stack, rules: &EnvironmentRules<'_>, warnings: &mut Vec<Warning>) -> String {
     let mut chosen = String::new();
     let mut configured = false;
-    match environment_of(config, stack.config.as_ref(), &stack.path, &stack.instance) {
+    match rules.environment_of(stack.config.as_ref(), &stack.path, &stack.instance) {
         Ok(choice) => {
             configured = choice.configured;
             chosen = choice.name;

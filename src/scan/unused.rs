@@ -6,7 +6,7 @@ use super::reader::Reader;
 use super::stacks::Built;
 use super::{Globs, warning_in};
 use crate::config::ROOT_FILE;
-use crate::config::environments::unused_rules;
+use crate::config::environments::EnvironmentRules;
 use crate::config::lines::KeyLines;
 use crate::config::model::RepoConfig;
 use crate::graph::model::Warning;
@@ -15,7 +15,7 @@ use crate::graph::model::Warning;
 /// configuration stands in the checkout. Missing entries of `stacks.include` and `depends_on` are found where they count.
 pub(super) fn warnings(reader: &Reader<'_>, config: &RepoConfig, globs: &Globs, stacks: &[Built]) -> Vec<Warning> {
     let keys = stacks.iter().map(|built| (built.stack.path.as_str(), built.stack.instance.as_str()));
-    let rules: Vec<&str> = unused_rules(config, &keys.collect::<Vec<_>>());
+    let rules: Vec<&str> = EnvironmentRules::of(config).unused(&keys.collect::<Vec<_>>());
     let excluding: BTreeSet<usize> =
         reader.tree.directories().flat_map(|directory| globs.exclude.matching(directory)).collect();
     let mut found: Vec<(String, &str, String)> = Vec::new();
