@@ -42,10 +42,10 @@ impl Why {
     pub fn via(&self, graph: &Graph, ordering: &Ordering) -> Vec<String> {
         let stacks = self.via_stacks.iter().map(|stack| &ordering.keys()[*stack]);
         let modules = self.via_modules.iter().map(|module| &graph.modules[*module].key);
-        let mut keys: Vec<&String> = stacks.chain(modules).chain(&self.via_removed).collect();
+        let mut keys: Vec<String> = stacks.chain(modules).chain(&self.via_removed).cloned().collect();
         keys.sort_unstable();
         keys.dedup();
-        keys.into_iter().cloned().collect()
+        keys
     }
 }
 
@@ -176,6 +176,9 @@ fn through_modules(graph: &Graph, ordering: &Ordering, changed: &BTreeSet<&str>,
 /// A stack that came after a removed one, or still names it, is planned: what it relied on goes away.
 fn from_removed(graph: &Graph, ordering: &Ordering, base: &BaseFacts, stacks: &mut [Why]) {
     let removed: BTreeSet<&str> = base.removed.iter().map(|stack| stack.key.as_str()).collect();
+    if removed.is_empty() {
+        return;
+    }
     let edges = graph.edges.iter().chain(&base.cut);
     for edge in edges.filter(|edge| edge.kind.orders() && removed.contains(edge.to.key.as_str())) {
         if let Some(stack) = ordering.index(&edge.from.key).filter(|_| ordering.index(&edge.to.key).is_none()) {

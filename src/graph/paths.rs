@@ -166,7 +166,8 @@ impl<'g> WatchGlobs<'g> {
 
 impl<'g> Owners<'g> {
     fn of(graph: &'g Graph, ordering: &Ordering, config: &'g RepoConfig, warnings: &mut Vec<Warning>) -> Self {
-        let (mut stacks, mut modules, mut watched) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let (mut stacks, mut modules, mut watched) =
+            (HashMap::with_capacity(graph.stacks.len()), HashMap::new(), HashMap::new());
         let mut globs: BTreeMap<&str, Vec<(usize, &Stack)>> = BTreeMap::new();
         for stack in graph.stacks.iter().filter(|stack| !stack.external) {
             let Some(number) = ordering.index(&stack.key).filter(|stack| ordering.is_schedulable(*stack)) else {
