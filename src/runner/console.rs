@@ -36,7 +36,7 @@ pub struct Console {
     pub format: Format,
     /// Whether warnings become annotations of the job.
     is_actions: bool,
-    /// Whether a person watches standard error as it is written.
+    /// Whether a person watches standard error as it is written, on a terminal that can write a line over again.
     is_terminal: bool,
     /// Why something for standard output did not get there, once that has happened.
     lost: Arc<OnceLock<String>>,
@@ -46,7 +46,8 @@ impl Console {
     /// The streams of this process; colours end where a stream is no terminal.
     pub fn of_process(format: Format, is_actions: bool) -> Self {
         let (out, err) = (anstream::stdout(), anstream::stderr());
-        let is_terminal = io::stderr().is_terminal() && !is_actions;
+        let is_dumb = std::env::var_os("TERM").is_some_and(|name| name == "dumb");
+        let is_terminal = io::stderr().is_terminal() && !is_dumb && !is_actions;
         let lost = Arc::default();
         Self { out: Arc::new(Mutex::new(out)), err: Arc::new(Mutex::new(err)), format, is_actions, is_terminal, lost }
     }
@@ -93,9 +94,10 @@ impl Console {
         }
     }
 
-    /// Standard error where it is a terminal, for what is written over again.
+    /// Standard error where it is a terminal, for what is written over again. It is the stream itself: whoever wants
+    /// no colours would else get no clearing of lines either.
     pub(super) fn terminal(&self) -> Option<Arc<Mutex<dyn Write + Send>>> {
-        self.is_terminal.then(|| self.err.clone())
+        self.is_terminal.then(|| Arc::new(Mutex::new(io::stderr())) as Arc<Mutex<dyn Write + Send>>)
     }
 
     /// Whether warnings become annotations of a job, and secrets are registered with its log.
