@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
-use super::{Outcome, table};
+use super::{Outcome, colour, table};
 use crate::config::schema::{root_schema, stack_schema};
 use crate::ids::{normalise_key, split_key};
 use crate::runner::Job;
@@ -101,7 +101,7 @@ fn words(found: &StackSettings) -> String {
     let settings = found.settings.iter().map(|row| [row.key.clone(), plain(&row.value), row.origin.to_string()]);
     let rows: Vec<Vec<table::Cell>> =
         std::iter::once(heading.into()).chain(settings.map(|row| row.map(table::Cell::plain).into())).collect();
-    let mut lines = vec![found.stack.clone()];
+    let mut lines = vec![colour::harmless(&found.stack)];
     lines.extend(table::aligned(&rows).into_iter().map(|line| format!("  {line}")));
     lines.join("\n")
 }

@@ -9,7 +9,8 @@ use crate::runner::stop::Stop;
 pub(super) fn affected(resolution: &Resolution) -> String {
     let mut lines = if resolution.affected.is_empty() { Vec::new() } else { rows(&resolution.affected) };
     for stack in &resolution.removed {
-        lines.push(format!("removed  {}  {}", stack.key, stack.state).trim_end().to_owned());
+        let line = format!("removed  {}  {}", stack.key, stack.state);
+        lines.push(colour::harmless(line.trim_end()));
     }
     if lines.is_empty() {
         lines.push("nothing is affected".to_owned());
@@ -38,7 +39,8 @@ pub(super) fn say_how_many(resolution: &Resolution, console: &Console) {
 
 /// One line per cycle, and the error that they are.
 pub(super) fn cycles(resolution: &Resolution) -> (String, Stop) {
-    let lines: Vec<String> = resolution.cycles.iter().map(|cycle| format!("cycle: {}", cycle.join(" -> "))).collect();
+    let line = |cycle: &Vec<String>| colour::harmless(&format!("cycle: {}", cycle.join(" -> ")));
+    let lines: Vec<String> = resolution.cycles.iter().map(line).collect();
     let count = lines.len();
     let what = if count == 1 { "a cycle" } else { "cycles" };
     (lines.join("\n"), Stop::failed(format!("the stacks depend on each other in {what}; nothing can be planned")))
@@ -52,7 +54,7 @@ pub(super) struct Cell {
 
 impl Cell {
     pub(super) fn plain(text: impl Into<String>) -> Self {
-        let plain: String = text.into();
+        let plain = colour::harmless(&text.into());
         Self { painted: plain.clone(), plain }
     }
 }
@@ -139,6 +141,8 @@ mod tests {
         let warnings = vec![Warning::new("path_unowned", "changed path \"x\" is in no stack or module")];
         let text = affected(&Resolution { warnings, ..Resolution::default() });
         assert_eq!(text, "nothing is affected\nwarning: changed path \"x\" is in no stack or module");
+        let odd = Resolution { affected: vec![stack("stacks/\x1b[2J", 0, &[], "")], ..Resolution::default() };
+        assert!(plain(&affected(&odd)).contains("0     stacks/\\u{1b}[2J"), "{:?}", affected(&odd));
         let removed = RemovedStack {
             key: "stacks/old".into(),
             path: "stacks/old".into(),
