@@ -23,7 +23,10 @@ pub(super) fn affected(resolution: &Resolution) -> String {
 
 /// Says on standard error why nothing is affected, so that a person who looks only there knows.
 pub(super) fn say_why_empty(resolution: &Resolution, console: &Console) {
-    for warning in resolution.warnings.iter().filter(|_| resolution.affected.is_empty()) {
+    if !resolution.affected.is_empty() || !resolution.removed.is_empty() {
+        return;
+    }
+    for warning in &resolution.warnings {
         console.note(&format!("nothing is affected: {}", colour::harmless(&warning.to_string())));
     }
 }
@@ -102,9 +105,12 @@ pub(super) fn aligned(rows: &[Vec<Cell>]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
     use crate::graph::model::Warning;
     use crate::graph::resolution::{Reason, RemovedStack};
+    use crate::runner::console::Format;
 
     fn stack(key: &str, wave: u32, reasons: &[Reason], environment: &str) -> AffectedStack {
         let text = serde_json::json!({
@@ -135,6 +141,14 @@ mod tests {
         ");
     }
 
+    /// What standard error says of a resolution.
+    fn said(resolution: &Resolution) -> String {
+        let err = Arc::new(Mutex::new(Vec::new()));
+        let console = Console::to(Arc::new(Mutex::new(Vec::new())), err.clone(), Format::Text, false);
+        say_why_empty(resolution, &console);
+        String::from_utf8(err.lock().unwrap().clone()).unwrap()
+    }
+
     #[test]
     fn an_empty_table_says_that_nothing_is_affected_and_why() {
         assert_eq!(affected(&Resolution::default()), "nothing is affected");
@@ -149,7 +163,13 @@ mod tests {
             state: "s3://b/old".into(),
             renamed_to: String::new(),
         };
-        let text = affected(&Resolution { removed: vec![removed], ..Resolution::default() });
-        assert_eq!(text, "removed  stacks/old  s3://b/old");
+        let warnings = vec![Warning::new("removed", "stack \"stacks/old\" is removed")];
+        let gone = Resolution { removed: vec![removed], warnings, ..Resolution::default() };
+        assert_eq!(affected(&gone), "removed  stacks/old  s3://b/old\nwarning: stack \"stacks/old\" is removed");
+        assert_eq!(said(&gone), "");
+        assert_eq!(
+            said(&Resolution { removed: Vec::new(), ..gone }),
+            "nothing is affected: stack \"stacks/old\" is removed\n"
+        );
     }
 }
