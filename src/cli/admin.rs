@@ -5,7 +5,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::FormatFlag;
+use super::{FormatFlag, output};
 use crate::clock::{Clock as _, DAY_MS, SystemClock, rfc3339};
 use crate::ids::{RepoName, hex};
 use crate::store::{self, ApiKey, Store};
@@ -101,23 +101,24 @@ async fn keys(store: &dyn Store, command: KeysCommand, format: FormatFlag) -> an
                 revoked_at: None,
             };
             store.save_api_key(&key).await?;
-            match format {
+            let expires_at = rfc3339(now + days * DAY_MS);
+            let shown = match format {
                 FormatFlag::Text | FormatFlag::Dot | FormatFlag::Mermaid | FormatFlag::Svg => {
-                    println!("{secret}\n\nThis is shown once. It expires at {}.", rfc3339(now + days * DAY_MS))
+                    format!("{secret}\n\nThis is shown once. It expires at {expires_at}.\n")
                 }
-                FormatFlag::Json => println!(
-                    "{}",
-                    json!({ "name": key.name, "key": secret, "expires_at": rfc3339(now + days * DAY_MS) })
-                ),
-            }
+                FormatFlag::Json => {
+                    format!("{}\n", json!({ "name": key.name, "key": secret, "expires_at": expires_at }))
+                }
+            };
+            output::print(shown.as_bytes())?;
         }
-        KeysCommand::List => list(&store.api_keys().await?, format),
+        KeysCommand::List => output::print(list(&store.api_keys().await?, format).as_bytes())?,
         KeysCommand::Revoke { name } => {
             let keys = store.api_keys().await?;
             let key = keys.into_iter().find(|key| key.name == name && key.revoked_at.is_none());
             let key = key.with_context(|| format!("there is no key named {name:?}"))?;
             store.save_api_key(&ApiKey { revoked_at: Some(now), ..key }).await?;
-            println!("revoked {name}");
+            output::print(format!("revoked {name}\n").as_bytes())?;
         }
     }
     Ok(())
@@ -131,7 +132,7 @@ fn scope_name(scope: Scope) -> &'static str {
     }
 }
 
-fn list(keys: &[ApiKey], format: FormatFlag) {
+fn list(keys: &[ApiKey], format: FormatFlag) -> String {
     match format {
         FormatFlag::Json => {
             let rows: Vec<_> = keys
@@ -144,18 +145,19 @@ fn list(keys: &[ApiKey], format: FormatFlag) {
                     })
                 })
                 .collect();
-            println!("{}", json!(rows));
+            format!("{}\n", json!(rows))
         }
         FormatFlag::Text | FormatFlag::Dot | FormatFlag::Mermaid | FormatFlag::Svg => {
-            for key in keys {
+            let line = |key: &ApiKey| {
                 let state = match (key.revoked_at, key.expires_at) {
                     (Some(at), _) => format!("revoked {}", rfc3339(at)),
                     (None, Some(at)) => format!("until {}", rfc3339(at)),
                     (None, None) => "no end".to_owned(),
                 };
                 let repos = if key.repos.is_empty() { "every repository".to_owned() } else { key.repos.join(",") };
-                println!("{}  {}…  {}  {repos}  {state}", key.name, key.prefix, key.scopes.join(","));
-            }
+                format!("{}  {}…  {}  {repos}  {state}\n", key.name, key.prefix, key.scopes.join(","))
+            };
+            keys.iter().map(line).collect()
         }
     }
 }

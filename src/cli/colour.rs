@@ -1,6 +1,7 @@
 //! Colours for people; the console takes them out again where a stream is no terminal.
 
 use crate::graph::resolution::Reason;
+pub(super) use crate::graph::text::harmless;
 
 const RESET: &str = "\x1b[0m";
 
@@ -25,24 +26,4 @@ pub(super) fn reason(reason: Reason) -> String {
         Reason::ReadsState | Reason::Dependent => "\x1b[2m",
     };
     format!("{colour}{}{RESET}", reason.as_str())
-}
-
-/// Text of a repository for a terminal: what would steer it is spelled out.
-pub(super) fn harmless(text: &str) -> String {
-    if !text.contains(char::is_control) {
-        return text.to_owned();
-    }
-    let spelled = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    text.chars().map(spelled).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_name_cannot_steer_the_terminal() {
-        assert_eq!(harmless("a\x1b[2Jb\u{9b}c"), "a\\u{1b}[2Jb\\u{9b}c");
-        assert_eq!(harmless("größe.tf"), "größe.tf");
-    }
 }

@@ -1,12 +1,10 @@
 //! `stackorder completions`.
 
-use std::io::Write;
-
 use clap::Args;
 use clap_complete::{Shell, generate};
 
 use super::visible::visible;
-use super::{FormatFlag, Outcome};
+use super::{FormatFlag, Outcome, output};
 
 /// Print the completions of a shell
 #[derive(Debug, Args)]
@@ -26,9 +24,7 @@ pub(super) fn run(flags: &Flags, format: FormatFlag) -> Outcome {
         anstream::eprintln!("error: completions have one format: that of the shell");
         return Outcome::Error;
     }
-    // Nobody is left to be told when standard output is closed.
-    let _closed = std::io::stdout().write_all(&script(flags.shell));
-    Outcome::Success
+    output::printed(&script(flags.shell))
 }
 
 fn script(shell: Shell) -> Vec<u8> {

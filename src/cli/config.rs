@@ -3,11 +3,12 @@
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
-use super::{Outcome, table};
+use super::{Outcome, colour, table};
 use crate::config::schema::{root_schema, stack_schema};
 use crate::ids::{normalise_key, split_key};
 use crate::runner::Job;
 use crate::runner::console::Format;
+use crate::runner::explain::no_such_stack;
 use crate::runner::stop::Stop;
 use crate::scan::configuration::{Checked, StackSettings};
 
@@ -92,8 +93,11 @@ fn chosen(found: Vec<StackSettings>, written: &str) -> Result<Vec<StackSettings>
     let key = normalise_key(written);
     let is_exact = found.iter().any(|it| it.stack == key);
     let matches = |it: &StackSettings| if is_exact { it.stack == key } else { split_key(&it.stack).0 == key };
-    let chosen: Vec<StackSettings> = found.into_iter().filter(matches).collect();
-    if chosen.is_empty() { Err(Stop::failed(format!("{key:?} is no stack of this checkout"))) } else { Ok(chosen) }
+    if !found.iter().any(matches) {
+        let own: Vec<&str> = found.iter().map(|it| it.stack.as_str()).collect();
+        return Err(no_such_stack(&key, &own));
+    }
+    Ok(found.into_iter().filter(matches).collect())
 }
 
 fn words(found: &StackSettings) -> String {
@@ -101,7 +105,7 @@ fn words(found: &StackSettings) -> String {
     let settings = found.settings.iter().map(|row| [row.key.clone(), plain(&row.value), row.origin.to_string()]);
     let rows: Vec<Vec<table::Cell>> =
         std::iter::once(heading.into()).chain(settings.map(|row| row.map(table::Cell::plain).into())).collect();
-    let mut lines = vec![found.stack.clone()];
+    let mut lines = vec![colour::harmless(&found.stack)];
     lines.extend(table::aligned(&rows).into_iter().map(|line| format!("  {line}")));
     lines.join("\n")
 }

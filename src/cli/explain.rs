@@ -46,7 +46,7 @@ pub(super) fn run(flags: &Flags, job: &Job) -> Result<Outcome, Stop> {
 fn words(explanation: &Explanation, repo: &str) -> String {
     let Some(wave) = explanation.wave else { return negative(explanation) };
     let reasons: Vec<String> = explanation.because.iter().map(|because| colour::reason(because.reason)).collect();
-    let stack = colour::bold(&explanation.stack);
+    let stack = colour::bold(&colour::harmless(&explanation.stack));
     let mut lines = vec![format!("{stack}: {} ({})", colour::wave(wave, &format!("wave {wave}")), reasons.join(", "))];
     lines.push("why it is affected:".to_owned());
     for because in &explanation.because {
@@ -56,17 +56,17 @@ fn words(explanation: &Explanation, repo: &str) -> String {
     lines.push(format!("why wave {wave}:"));
     lines.extend(explanation.order.iter().zip(0_u32..).map(|(step, wave)| {
         let first = colour::wave(wave, &format!("wave {wave}"));
-        format!("  {} ({first}) comes first: {}", step.from, sentence(step, repo))
+        format!("  {} ({first}) comes first: {}", colour::harmless(&step.from), sentence(step, repo))
     }));
     lines.push(match explanation.after.as_slice() {
         [] => "  it waits for no other affected stack".to_owned(),
-        after => format!("  it waits for {}", after.join(", ")),
+        after => colour::harmless(&format!("  it waits for {}", after.join(", "))),
     });
     lines.join("\n")
 }
 
 fn negative(explanation: &Explanation) -> String {
-    let stack = colour::bold(&explanation.stack);
+    let stack = colour::bold(&colour::harmless(&explanation.stack));
     let headline = match &explanation.removed {
         None => format!("{stack}: the change does not reach it"),
         Some(removed) => {
@@ -75,7 +75,7 @@ fn negative(explanation: &Explanation) -> String {
                 "" => String::new(),
                 to => format!("; its files are now in {to}"),
             };
-            format!("{stack}: removed by the change{state}{moved}")
+            format!("{stack}: removed by the change{}", colour::harmless(&format!("{state}{moved}")))
         }
     };
     let reasons = explanation.why_not.iter().map(|why| format!("  {}", colour::harmless(why)));

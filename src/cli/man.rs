@@ -1,6 +1,5 @@
 //! `stackorder man`.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -8,7 +7,7 @@ use clap::Args;
 use clap_mangen::Man;
 
 use super::visible::visible;
-use super::{FormatFlag, Outcome};
+use super::{FormatFlag, Outcome, output};
 
 /// Print the man page, or write that of every command into a directory
 #[derive(Debug, Args)]
@@ -22,10 +21,7 @@ pub(super) struct Flags {
 pub(super) fn run(flags: &Flags, format: FormatFlag) -> Outcome {
     let done = match &flags.directory {
         _ if format != FormatFlag::Text => Err(anyhow::anyhow!("man pages have one format")),
-        None => page().map(|page| {
-            // Nobody is left to be told when standard output is closed.
-            let _closed = std::io::stdout().write_all(&page);
-        }),
+        None => page().and_then(|page| output::print(&page)),
         Some(directory) => write(directory),
     };
     match done {

@@ -1,8 +1,8 @@
 //! The command line: arguments in, one call, text or JSON out (spec 12).
 //!
 //! One file per command. What a command does is `runner`'s (or the server's) business; here stand its flags, its words
-//! and the code it leaves with. `colour`, `table` and `times` are what several commands print and read,
-//! `visible` is the command line as completions and man pages show it.
+//! and the code it leaves with. `colour`, `table` and `times` are what several commands print and read, `output` is
+//! where those print that have no console, `visible` is the command line as completions and man pages show it.
 
 #[cfg(feature = "server")]
 mod admin;
@@ -30,6 +30,7 @@ mod graph;
 mod init;
 #[cfg(feature = "runner")]
 mod man;
+mod output;
 #[cfg(feature = "runner")]
 mod plan;
 #[cfg(feature = "runner")]
@@ -155,9 +156,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Outcome {
     let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
         Err(error) => {
-            let _closed = error.print();
+            let printed = output::print_usage(&error);
             return match (error.use_stderr(), is_server_command(&args)) {
-                (false, _) => Outcome::Success,
+                (false, _) => printed,
                 (true, true) => Outcome::Usage,
                 (true, false) => Outcome::Error,
             };

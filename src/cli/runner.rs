@@ -97,6 +97,10 @@ pub(super) fn run(command: RunnerCommand, globals: &Globals) -> Outcome {
     // A process that outlived its pipes must not hold up the end.
     runtime.shutdown_background();
     match result {
+        Ok(Outcome::Success | Outcome::Changes) if console.lost().is_some() => {
+            console.error(&format!("standard output: {}", console.lost().unwrap_or_default()));
+            Outcome::Error
+        }
         Ok(outcome) => outcome,
         Err(stop) => {
             console.error(&stop.to_string());

@@ -9,7 +9,8 @@ use crate::runner::stop::Stop;
 pub(super) fn affected(resolution: &Resolution) -> String {
     let mut lines = if resolution.affected.is_empty() { Vec::new() } else { rows(&resolution.affected) };
     for stack in &resolution.removed {
-        lines.push(format!("removed  {}  {}", stack.key, stack.state).trim_end().to_owned());
+        let line = format!("removed  {}  {}", stack.key, stack.state);
+        lines.push(colour::harmless(line.trim_end()));
     }
     if lines.is_empty() {
         lines.push("nothing is affected".to_owned());
@@ -22,7 +23,10 @@ pub(super) fn affected(resolution: &Resolution) -> String {
 
 /// Says on standard error why nothing is affected, so that a person who looks only there knows.
 pub(super) fn say_why_empty(resolution: &Resolution, console: &Console) {
-    for warning in resolution.warnings.iter().filter(|_| resolution.affected.is_empty()) {
+    if !resolution.affected.is_empty() || !resolution.removed.is_empty() {
+        return;
+    }
+    for warning in &resolution.warnings {
         console.note(&format!("nothing is affected: {}", colour::harmless(&warning.to_string())));
     }
 }
@@ -38,7 +42,8 @@ pub(super) fn say_how_many(resolution: &Resolution, console: &Console) {
 
 /// One line per cycle, and the error that they are.
 pub(super) fn cycles(resolution: &Resolution) -> (String, Stop) {
-    let lines: Vec<String> = resolution.cycles.iter().map(|cycle| format!("cycle: {}", cycle.join(" -> "))).collect();
+    let line = |cycle: &Vec<String>| colour::harmless(&format!("cycle: {}", cycle.join(" -> ")));
+    let lines: Vec<String> = resolution.cycles.iter().map(line).collect();
     let count = lines.len();
     let what = if count == 1 { "a cycle" } else { "cycles" };
     (lines.join("\n"), Stop::failed(format!("the stacks depend on each other in {what}; nothing can be planned")))
@@ -52,7 +57,7 @@ pub(super) struct Cell {
 
 impl Cell {
     pub(super) fn plain(text: impl Into<String>) -> Self {
-        let plain: String = text.into();
+        let plain = colour::harmless(&text.into());
         Self { painted: plain.clone(), plain }
     }
 }
@@ -100,9 +105,12 @@ pub(super) fn aligned(rows: &[Vec<Cell>]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
     use crate::graph::model::Warning;
     use crate::graph::resolution::{Reason, RemovedStack};
+    use crate::runner::console::Format;
 
     fn stack(key: &str, wave: u32, reasons: &[Reason], environment: &str) -> AffectedStack {
         let text = serde_json::json!({
@@ -133,19 +141,35 @@ mod tests {
         ");
     }
 
+    /// What standard error says of a resolution.
+    fn said(resolution: &Resolution) -> String {
+        let err = Arc::new(Mutex::new(Vec::new()));
+        let console = Console::to(Arc::new(Mutex::new(Vec::new())), err.clone(), Format::Text, false);
+        say_why_empty(resolution, &console);
+        String::from_utf8(err.lock().unwrap().clone()).unwrap()
+    }
+
     #[test]
     fn an_empty_table_says_that_nothing_is_affected_and_why() {
         assert_eq!(affected(&Resolution::default()), "nothing is affected");
         let warnings = vec![Warning::new("path_unowned", "changed path \"x\" is in no stack or module")];
         let text = affected(&Resolution { warnings, ..Resolution::default() });
         assert_eq!(text, "nothing is affected\nwarning: changed path \"x\" is in no stack or module");
+        let odd = Resolution { affected: vec![stack("stacks/\x1b[2J", 0, &[], "")], ..Resolution::default() };
+        assert!(plain(&affected(&odd)).contains("0     stacks/\\u{1b}[2J"), "{:?}", affected(&odd));
         let removed = RemovedStack {
             key: "stacks/old".into(),
             path: "stacks/old".into(),
             state: "s3://b/old".into(),
             renamed_to: String::new(),
         };
-        let text = affected(&Resolution { removed: vec![removed], ..Resolution::default() });
-        assert_eq!(text, "removed  stacks/old  s3://b/old");
+        let warnings = vec![Warning::new("removed", "stack \"stacks/old\" is removed")];
+        let gone = Resolution { removed: vec![removed], warnings, ..Resolution::default() };
+        assert_eq!(affected(&gone), "removed  stacks/old  s3://b/old\nwarning: stack \"stacks/old\" is removed");
+        assert_eq!(said(&gone), "");
+        assert_eq!(
+            said(&Resolution { removed: Vec::new(), ..gone }),
+            "nothing is affected: stack \"stacks/old\" is removed\n"
+        );
     }
 }

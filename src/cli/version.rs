@@ -1,6 +1,6 @@
 //! `stackorder version`.
 
-use super::{FormatFlag, Outcome};
+use super::{FormatFlag, Outcome, output};
 
 /// What the build was told about itself; a build by hand is told nothing.
 const COMMIT: &str = match option_env!("STACKORDER_BUILD_COMMIT") {
@@ -26,10 +26,9 @@ pub fn run(format: FormatFlag) -> Outcome {
         })
         .to_string(),
         FormatFlag::Dot | FormatFlag::Mermaid | FormatFlag::Svg => {
-            anstream::eprintln!("{}", super::PICTURES_ONLY_OF_GRAPHS);
+            anstream::eprintln!("error: {}", super::PICTURES_ONLY_OF_GRAPHS);
             return Outcome::Error;
         }
     };
-    anstream::println!("{text}");
-    Outcome::Success
+    output::printed(format!("{text}\n").as_bytes())
 }

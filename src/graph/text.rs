@@ -21,7 +21,7 @@ pub fn text(graph: &Graph) -> String {
         graph.stacks.iter().map(|stack| (NodeRef::stack(&stack.key), if stack.external { " (external)" } else { "" }));
     let modules = graph.modules.iter().map(|module| (NodeRef::module(&module.key), kind_mark(module.kind)));
     for (node, mark) in stacks.chain(modules) {
-        writeln!(out, "{}{mark}", node.key).expect("writing to a string cannot fail");
+        writeln!(out, "{}{mark}", harmless(&node.key)).expect("writing to a string cannot fail");
         for edge in edges.get(&node).into_iter().flatten() {
             writeln!(out, "  {}", line(&git_modules, edge)).expect("writing to a string cannot fail");
         }
@@ -44,5 +44,30 @@ fn line(git_modules: &BTreeSet<&str>, edge: &Edge) -> String {
         Some(reference) if git && !reference.is_empty() => format!(" @{reference}"),
         Some(_) | None => String::new(),
     };
-    format!("{} {}{inferred}{reference}", edge.kind.as_str(), edge.to.key)
+    harmless(&format!("{} {}{inferred}{reference}", edge.kind.as_str(), edge.to.key))
+}
+
+/// Text of a repository for a terminal: what would steer it is spelled out.
+pub fn harmless(text: &str) -> String {
+    if !text.contains(char::is_control) {
+        return text.to_owned();
+    }
+    let spelled = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(spelled).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scan::{MemoryFiles, ScanOptions, scan};
+
+    #[test]
+    fn a_name_cannot_steer_the_terminal() {
+        assert_eq!(harmless("a\x1b[2Jb\u{9b}c"), "a\\u{1b}[2Jb\\u{9b}c");
+        assert_eq!(harmless("größe.tf"), "größe.tf");
+        let stack = "terraform {\n  backend \"s3\" {}\n}\n";
+        let files = MemoryFiles::default().with("stacks/\x1b[2J\n/main.tf", stack);
+        let graph = scan(&files, &ScanOptions::new("acme/infra", "")).unwrap().graph;
+        assert_eq!(text(&graph), "1 stacks, 0 modules, 0 edges\nstacks/\\u{1b}[2J\\n\n");
+    }
 }

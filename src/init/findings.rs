@@ -29,6 +29,8 @@ pub(super) struct Findings {
     /// Backends of other kinds, with their numbers of directories.
     other_backends: BTreeMap<String, usize>,
     terraform_files: usize,
+    /// Whether a file beside the root file declares an s3 backend. Its directory has no name that a key could have.
+    is_stack_at_top: bool,
 }
 
 /// What one glob for `stacks.instances.from_var_files` would match.
@@ -96,8 +98,10 @@ impl Findings {
             if self.stacks.is_empty()
                 && let Ok(bytes) = files.read(path)
             {
-                let kinds = terraform_file::read(path, &bytes).backends.into_iter().map(|block| block.kind);
-                kinds.for_each(|kind| *self.other_backends.entry(kind).or_default() += 1);
+                for block in terraform_file::read(path, &bytes).backends {
+                    self.is_stack_at_top |= block.kind == "s3" && !path.contains('/');
+                    *self.other_backends.entry(block.kind).or_default() += 1;
+                }
             }
         }
     }
@@ -113,6 +117,12 @@ impl Findings {
             return format!(
                 "the only directories with an s3 backend are modules ({}); {RULE} and that nobody calls as a module",
                 directories.join(", ")
+            );
+        }
+        if self.is_stack_at_top {
+            return format!(
+                "an s3 backend is declared at the top of the checkout, which cannot be a stack: {RULE} and that lies \
+                 below the top; move those files into a directory of their own, which leaves the state where it is"
             );
         }
         let others: Vec<String> =

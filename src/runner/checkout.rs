@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -109,7 +110,12 @@ impl Files for WorkingTree {
 /// What stands at a path on disk; `None` for nothing, and for what is neither file nor link.
 fn kind_of(root: &Path, path: &str) -> Option<EntryKind> {
     let full = root.join(path);
-    let found = fs::symlink_metadata(&full).ok()?;
+    let found = match fs::symlink_metadata(&full) {
+        Ok(found) => found,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return None,
+        // What nobody may look at is not gone: reading it fails in words, and its stack counts as incomplete.
+        Err(_) => return Some(EntryKind::File),
+    };
     if found.is_file() {
         return Some(EntryKind::File);
     }
@@ -246,4 +252,21 @@ fn link_kind(path: &str, links: &BTreeMap<String, String>, files: &BTreeMap<Stri
         }
     }
     bad("the link loops")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_cannot_be_looked_at_is_not_taken_for_one_that_is_gone() {
+        let place = tempfile::tempdir().unwrap();
+        fs::write(place.path().join("a.tf"), "").unwrap();
+        assert_eq!(kind_of(place.path(), "a.tf"), Some(EntryKind::File));
+        assert_eq!(kind_of(place.path(), "b.tf"), None);
+        assert_eq!(kind_of(place.path(), "a.tf/b.tf"), None);
+        // Stands for a directory without permission, in which root may look all the same.
+        let too_long = "x".repeat(5_000);
+        assert_eq!(kind_of(place.path(), &too_long), Some(EntryKind::File));
+    }
 }

@@ -24,6 +24,10 @@ const FRAMES: [&str; 4] = ["-", "\\", "|", "/"];
 /// Clears the line that the cursor is on.
 const CLEAR: &str = "\r\x1b[2K";
 
+/// Around a line that must not go on in the next one where the terminal is narrow: that one would not be cleared.
+const CUT: &str = "\x1b[?7l";
+const CUT_NO_MORE: &str = "\x1b[?7h";
+
 /// Scans, and on a terminal says how far it is when that takes long.
 pub(super) fn scan(
     console: &Console,
@@ -82,7 +86,7 @@ fn show(patience: Duration, what: &str, counts: &Counts, to: &Mutex<dyn Write + 
         let frame = frames.next().unwrap_or(&"-");
         let files = counts.files.load(Ordering::Relaxed);
         let directories = counts.directories.load(Ordering::Relaxed);
-        write(to, &format!("{CLEAR}{frame} {what}: {files} files of {directories} directories read"));
+        write(to, &format!("{CLEAR}{CUT}{frame} {what}: {files} files of {directories} directories read{CUT_NO_MORE}"));
         is_shown = true;
         wait = TICK;
     }
@@ -178,7 +182,7 @@ mod tests {
     fn a_long_scan_shows_its_counts_and_leaves_no_trace() {
         let (progress, told) = started(Duration::ZERO);
         let first = told.recv_timeout(Duration::from_secs(60)).unwrap();
-        assert_eq!(first, "\r\u{1b}[2K- scanning: 3 files of 2 directories read");
+        assert_eq!(first, "\r\u{1b}[2K\u{1b}[?7l- scanning: 3 files of 2 directories read\u{1b}[?7h");
         drop(progress);
         assert_eq!(told.iter().last().as_deref(), Some(CLEAR));
     }

@@ -311,6 +311,60 @@ fn admin_refuses_keys_it_cannot_make_or_find() {
     run_in(ran.place, &["admin", "keys", "revoke", "cd"], &variables).says(&["no key named \"cd\""]);
 }
 
+// -- standard output ------------------------------------------------------------------------------------
+
+const PRINTING: [&[&str]; 9] = [
+    &["--help"],
+    &["version"],
+    &["graph"],
+    &["graph", "--format", "json"],
+    &["config", "validate"],
+    &["config", "schema"],
+    &["completions", "bash"],
+    &["man"],
+    &["admin", "keys", "list"],
+];
+
+/// What the program says on standard error when its standard output goes there, and its code.
+fn printing_to(stdout: impl Into<Stdio>, args: &[&str]) -> (Option<i32>, String) {
+    let place = tempfile::tempdir().unwrap();
+    let ran = Command::new(env!("CARGO_BIN_EXE_stackorder"))
+        .args(args)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("DATABASE_URL", "sqlite://server.db")
+        .current_dir(place.path())
+        .stdin(Stdio::null())
+        .stdout(stdout)
+        .output()
+        .unwrap();
+    (ran.status.code(), String::from_utf8(ran.stderr).unwrap())
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_result_that_finds_no_room_is_an_error_and_not_a_success() {
+    // No key was made, so its list is the one result without a byte.
+    for args in PRINTING.iter().filter(|args| args[0] != "admin") {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let (code, stderr) = printing_to(full, args);
+        let last = stderr.lines().last().unwrap_or_default();
+        assert!(last.starts_with("error: standard output: No space left on device"), "{args:?}: {stderr}");
+        assert_eq!(code, Some(1), "{args:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_left_early_is_no_error() {
+    for args in PRINTING {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let (code, stderr) = printing_to(writer, args);
+        assert_eq!(code, Some(0), "{args:?}: {stderr}");
+        assert!(!stderr.contains("error") && !stderr.contains("panic"), "{args:?}: {stderr}");
+    }
+}
+
 // -- usage ----------------------------------------------------------------------------------------------
 
 #[test]

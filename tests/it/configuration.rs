@@ -78,7 +78,7 @@ fn the_settings_of_a_stack_say_where_they_come_from() {
     let output = config(place.path(), &["show", "live/nat"]);
     assert_eq!(output.status.code(), Some(1));
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(error, "error: \"live/nat\" is no stack of this checkout\n");
+    assert_eq!(error, "error: \"live/nat\" is no stack of this checkout; did you mean live/net?\n");
 }
 
 #[test]
