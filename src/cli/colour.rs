@@ -1,6 +1,7 @@
 //! Colours for people; the console takes them out again where a stream is no terminal.
 
 use crate::graph::resolution::Reason;
+pub(super) use crate::render::escape::terminal as harmless;
 
 const RESET: &str = "\x1b[0m";
 
@@ -25,15 +26,6 @@ pub(super) fn reason(reason: Reason) -> String {
         Reason::ReadsState | Reason::Dependent => "\x1b[2m",
     };
     format!("{colour}{}{RESET}", reason.as_str())
-}
-
-/// Text of a repository for a terminal: what would steer it is spelled out.
-pub(super) fn harmless(text: &str) -> String {
-    if !text.contains(char::is_control) {
-        return text.to_owned();
-    }
-    let spelled = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    text.chars().map(spelled).collect()
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
-use super::{Outcome, table};
+use super::{Outcome, colour, table};
+use crate::config::problem::Problem;
 use crate::config::schema::{root_schema, stack_schema};
 use crate::ids::{normalise_key, split_key};
 use crate::runner::Job;
@@ -69,9 +70,13 @@ fn validate(job: &Job, checked: &Checked) -> Outcome {
             1 => "1 file, no problem".to_owned(),
             count => format!("{count} files, no problem"),
         },
-        Format::Text | Format::Picture(_) => problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
+        Format::Text | Format::Picture(_) => lines(problems),
     });
     if problems.is_empty() { Outcome::Success } else { Outcome::Error }
+}
+
+fn lines(problems: &[Problem]) -> String {
+    problems.iter().map(|problem| colour::harmless(&problem.to_string())).collect::<Vec<_>>().join("\n")
 }
 
 fn show(job: &Job, found: Vec<StackSettings>, wanted: Option<&str>) -> Result<Outcome, Stop> {
@@ -101,7 +106,7 @@ fn words(found: &StackSettings) -> String {
     let settings = found.settings.iter().map(|row| [row.key.clone(), plain(&row.value), row.origin.to_string()]);
     let rows: Vec<Vec<table::Cell>> =
         std::iter::once(heading.into()).chain(settings.map(|row| row.map(table::Cell::plain).into())).collect();
-    let mut lines = vec![found.stack.clone()];
+    let mut lines = vec![colour::harmless(&found.stack)];
     lines.extend(table::aligned(&rows).into_iter().map(|line| format!("  {line}")));
     lines.join("\n")
 }

@@ -25,7 +25,7 @@ pub(super) fn run(_flags: &Flags, job: &Job) -> Result<Outcome, Stop> {
         job.console.note(&format!("warning: {}", colour::harmless(&warning.to_string())));
     }
     for cycle in cycles(&ordering(&graph)) {
-        job.console.warn(&format!("cycle: {}", cycle.join(" -> ")));
+        job.console.warn(&colour::harmless(&format!("cycle: {}", cycle.join(" -> "))));
     }
     if graph.stacks.is_empty() {
         job.console.note(NO_STACKS);

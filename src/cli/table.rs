@@ -9,7 +9,7 @@ use crate::runner::stop::Stop;
 pub(super) fn affected(resolution: &Resolution) -> String {
     let mut lines = if resolution.affected.is_empty() { Vec::new() } else { rows(&resolution.affected) };
     for stack in &resolution.removed {
-        lines.push(format!("removed  {}  {}", stack.key, stack.state).trim_end().to_owned());
+        lines.push(colour::harmless(format!("removed  {}  {}", stack.key, stack.state).trim_end()));
     }
     if lines.is_empty() {
         lines.push("nothing is affected".to_owned());
@@ -38,7 +38,8 @@ pub(super) fn say_how_many(resolution: &Resolution, console: &Console) {
 
 /// One line per cycle, and the error that they are.
 pub(super) fn cycles(resolution: &Resolution) -> (String, Stop) {
-    let lines: Vec<String> = resolution.cycles.iter().map(|cycle| format!("cycle: {}", cycle.join(" -> "))).collect();
+    let line = |cycle: &Vec<String>| colour::harmless(&format!("cycle: {}", cycle.join(" -> ")));
+    let lines: Vec<String> = resolution.cycles.iter().map(line).collect();
     let count = lines.len();
     let what = if count == 1 { "a cycle" } else { "cycles" };
     (lines.join("\n"), Stop::failed(format!("the stacks depend on each other in {what}; nothing can be planned")))
@@ -52,7 +53,7 @@ pub(super) struct Cell {
 
 impl Cell {
     pub(super) fn plain(text: impl Into<String>) -> Self {
-        let plain: String = text.into();
+        let plain = colour::harmless(&text.into());
         Self { painted: plain.clone(), plain }
     }
 }
@@ -113,6 +114,26 @@ mod tests {
 
     fn plain(text: &str) -> String {
         anstream::adapter::strip_str(text).to_string()
+    }
+
+    /// A key of a backend may hold a line break, and a line that begins with `::` is an order to GitHub's runner.
+    #[test]
+    fn nothing_of_a_repository_begins_a_line_or_steers_the_terminal() {
+        let removed = RemovedStack {
+            key: "stacks/\u{1b}[2Jold".into(),
+            path: String::new(),
+            state: "s3://b/k\n::stop-commands::x".into(),
+            renamed_to: String::new(),
+        };
+        let resolution = Resolution {
+            affected: vec![stack("stacks/a", 0, &[Reason::Changed], "prod\n::error::\u{9b}2J")],
+            removed: vec![removed],
+            cycles: vec![vec!["a\r".into(), "a\r".into()]],
+            ..Resolution::default()
+        };
+        let text = format!("{}\n{}", plain(&affected(&resolution)), cycles(&resolution).0);
+        assert_eq!(text.lines().count(), 4, "{text}");
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::model::{Edge, Graph, ModuleKind, NodeKind, NodeRef};
+use crate::render::escape;
 
 /// A header line, then each node with its outgoing edges.
 pub fn text(graph: &Graph) -> String {
@@ -21,9 +22,10 @@ pub fn text(graph: &Graph) -> String {
         graph.stacks.iter().map(|stack| (NodeRef::stack(&stack.key), if stack.external { " (external)" } else { "" }));
     let modules = graph.modules.iter().map(|module| (NodeRef::module(&module.key), kind_mark(module.kind)));
     for (node, mark) in stacks.chain(modules) {
-        writeln!(out, "{}{mark}", node.key).expect("writing to a string cannot fail");
+        writeln!(out, "{}{mark}", escape::terminal(&node.key)).expect("writing to a string cannot fail");
         for edge in edges.get(&node).into_iter().flatten() {
-            writeln!(out, "  {}", line(&git_modules, edge)).expect("writing to a string cannot fail");
+            writeln!(out, "  {}", escape::terminal(&line(&git_modules, edge)))
+                .expect("writing to a string cannot fail");
         }
     }
     out

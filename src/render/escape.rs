@@ -193,6 +193,15 @@ fn is_hidden(c: char) -> bool {
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
+/// Text of a repository for a terminal, on one line: what would steer it is spelled out.
+pub fn terminal(foreign: &str) -> String {
+    if !foreign.contains(char::is_control) {
+        return foreign.to_owned();
+    }
+    let spelled = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    foreign.chars().map(spelled).collect()
+}
+
 fn longest_run(text: &str, mark: char) -> usize {
     text.split(|c| c != mark).map(str::len).max().unwrap_or(0)
 }
