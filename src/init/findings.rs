@@ -29,6 +29,8 @@ pub(super) struct Findings {
     /// Backends of other kinds, with their numbers of directories.
     other_backends: BTreeMap<String, usize>,
     terraform_files: usize,
+    /// Whether the top of the repository declares an s3 backend, where no stack can be.
+    pub has_backend_at_the_top: bool,
 }
 
 /// What one glob for `stacks.instances.from_var_files` would match.
@@ -93,11 +95,14 @@ impl Findings {
             }
             self.terraform_files += 1;
             // Only a checkout without stacks is asked for other backends.
-            if self.stacks.is_empty()
+            let is_at_the_top = parent(path).is_empty();
+            if (is_at_the_top || self.stacks.is_empty())
                 && let Ok(bytes) = files.read(path)
             {
-                let kinds = terraform_file::read(path, &bytes).backends.into_iter().map(|block| block.kind);
-                kinds.for_each(|kind| *self.other_backends.entry(kind).or_default() += 1);
+                for block in terraform_file::read(path, &bytes).backends {
+                    self.has_backend_at_the_top |= is_at_the_top && block.kind == "s3";
+                    *self.other_backends.entry(block.kind).or_default() += 1;
+                }
             }
         }
     }
@@ -113,6 +118,12 @@ impl Findings {
             return format!(
                 "the only directories with an s3 backend are modules ({}); {RULE} and that nobody calls as a module",
                 directories.join(", ")
+            );
+        }
+        if self.has_backend_at_the_top {
+            return format!(
+                "the only s3 backend is at the top of the repository, and a stack needs a directory of its own: \
+                 move the files into one, such as stacks/main; {RULE}"
             );
         }
         let others: Vec<String> =
