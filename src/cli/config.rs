@@ -4,6 +4,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
 use super::{Outcome, colour, table};
+use crate::config::problem::Problem;
 use crate::config::schema::{root_schema, stack_schema};
 use crate::ids::{normalise_key, split_key};
 use crate::runner::Job;
@@ -70,9 +71,13 @@ fn validate(job: &Job, checked: &Checked) -> Outcome {
             1 => "1 file, no problem".to_owned(),
             count => format!("{count} files, no problem"),
         },
-        Format::Text | Format::Picture(_) => problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
+        Format::Text | Format::Picture(_) => lines(problems),
     });
     if problems.is_empty() { Outcome::Success } else { Outcome::Error }
+}
+
+fn lines(problems: &[Problem]) -> String {
+    problems.iter().map(|problem| colour::harmless(&problem.to_string())).collect::<Vec<_>>().join("\n")
 }
 
 fn show(job: &Job, found: Vec<StackSettings>, wanted: Option<&str>) -> Result<Outcome, Stop> {

@@ -70,7 +70,11 @@ fn negative(explanation: &Explanation) -> String {
     let headline = match &explanation.removed {
         None => format!("{stack}: the change does not reach it"),
         Some(removed) => {
-            let state = if removed.state.is_empty() { String::new() } else { format!(" (state {})", removed.state) };
+            let state = if removed.state.is_empty() {
+                String::new()
+            } else {
+                format!(" (state {})", colour::harmless(&removed.state))
+            };
             let moved = match removed.renamed_to.as_str() {
                 "" => String::new(),
                 to => format!("; its files are now in {to}"),
@@ -166,6 +170,15 @@ mod tests {
         );
         let text = explained_in(&files, "stacks/prod/vpc", &["stacks/prod/vpc/inner/main.tf"]);
         assert!(text.contains("stacks/prod/vpc/inner/main.tf changed and belongs to stacks/prod/vpc/inner"), "{text}");
+    }
+
+    #[test]
+    fn a_var_file_that_is_gone_is_not_said_to_be_ignored() {
+        let mut files = sample();
+        files.remove("infra/kyc/workspaces/staging.tfvars.json");
+        let text = explained_in(&files, "infra/kyc:production", &["infra/kyc/workspaces/staging.tfvars.json"]);
+        let says = "infra/kyc/workspaces/staging.tfvars.json changed, and the instance that it made is gone";
+        assert!(text.contains(says), "{text}");
     }
 
     #[test]

@@ -79,7 +79,7 @@ fn words(proposal: &Proposal, flags: &Flags, repo: &str) -> String {
     parts.push("Roles to create in AWS, each with this trust policy:\n".to_owned());
     for role in &proposal.roles {
         let policy = serde_json::to_string_pretty(&role.trust_policy).expect("a policy has text keys");
-        parts.push(format!("{}\n  for {}\n{policy}\n", role.arn, role.purpose));
+        parts.push(format!("{}\n  for {}\n{policy}\n", role.arn, colour::harmless(&role.purpose)));
     }
     parts.push(next_steps(proposal, flags, repo));
     parts.join("\n")
@@ -114,7 +114,7 @@ fn next_steps(proposal: &Proposal, flags: &Flags, repo: &str) -> String {
     }
     steps.push("create the roles above, and GitHub's OIDC provider in the account if it has none".to_owned());
     if !gated.is_empty() {
-        steps.push(format!("create these environments with their reviewers: {}", gated.join(", ")));
+        steps.push(format!("create these environments with their reviewers: {}", colour::harmless(&gated.join(", "))));
     }
     steps.push(
         "leave the environment `default` without reviewers: renewed plans and drift checks run under it".to_owned(),

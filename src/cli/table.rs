@@ -9,8 +9,7 @@ use crate::runner::stop::Stop;
 pub(super) fn affected(resolution: &Resolution) -> String {
     let mut lines = if resolution.affected.is_empty() { Vec::new() } else { rows(&resolution.affected) };
     for stack in &resolution.removed {
-        let line = format!("removed  {}  {}", stack.key, stack.state);
-        lines.push(colour::harmless(line.trim_end()));
+        lines.push(colour::harmless(format!("removed  {}  {}", stack.key, stack.state).trim_end()));
     }
     if lines.is_empty() {
         lines.push("nothing is affected".to_owned());
@@ -121,6 +120,26 @@ mod tests {
 
     fn plain(text: &str) -> String {
         anstream::adapter::strip_str(text).to_string()
+    }
+
+    /// A key of a backend may hold a line break, and a line that begins with `::` is an order to GitHub's runner.
+    #[test]
+    fn nothing_of_a_repository_begins_a_line_or_steers_the_terminal() {
+        let removed = RemovedStack {
+            key: "stacks/\u{1b}[2Jold".into(),
+            path: String::new(),
+            state: "s3://b/k\n::stop-commands::x".into(),
+            renamed_to: String::new(),
+        };
+        let resolution = Resolution {
+            affected: vec![stack("stacks/a", 0, &[Reason::Changed], "prod\n::error::\u{9b}2J")],
+            removed: vec![removed],
+            cycles: vec![vec!["a\r".into(), "a\r".into()]],
+            ..Resolution::default()
+        };
+        let text = format!("{}\n{}", plain(&affected(&resolution)), cycles(&resolution).0);
+        assert_eq!(text.lines().count(), 4, "{text}");
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
     }
 
     #[test]

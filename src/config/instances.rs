@@ -75,6 +75,23 @@ impl InstanceRules {
         Ok(InstanceSet { instances: vec![Instance { name, var_file: None }], warnings })
     }
 
+    /// The instance that gets its values from this file of a directory; an error when its name cannot be one.
+    pub fn named_by<'f>(
+        &self,
+        stack: Option<&StackConfig>,
+        path: &str,
+        file: &'f str,
+    ) -> Result<Option<&'f str>, Vec<Problem>> {
+        if self.matched(&[file.to_owned()]).is_empty() {
+            return Ok(None);
+        }
+        let name = derived_name(file);
+        match stack.filter(|stack| !stack.instances.is_empty()) {
+            Some(stack) => Ok(stack.instances.contains_key(name).then_some(name)),
+            None => derived(path, &[file]).map(|_| Some(name)),
+        }
+    }
+
     /// The files that `from_var_files` matches, sorted.
     fn matched<'f>(&self, files: &'f [String]) -> Vec<&'f str> {
         let Some(globs) = &self.var_files else { return Vec::new() };

@@ -92,8 +92,9 @@ backend_config:
 
     #[test]
     fn a_hostile_file_costs_no_more_than_its_limits() {
-        let long = format!("{}: {{ a: [x, x] }}", "k".repeat(PATH_BYTES_MAX));
-        assert_eq!(KeyLines::of(long.as_bytes()).0.len(), 1);
+        let long = "k".repeat(PATH_BYTES_MAX / 2 - 100);
+        let nested = format!("{long}: {{ {long}: {{ {long}: {{ a: [x, x] }} }} }}");
+        assert_eq!(KeyLines::of(nested.as_bytes()).0.len(), 2);
         let many = format!("a: [{}]", "x,".repeat(KEYS_MAX + 10));
         assert!(KeyLines::of(many.as_bytes()).0.len() <= KEYS_MAX + 1);
     }

@@ -37,10 +37,18 @@ impl Problem {
     }
 }
 
+/// Most characters of one key in a key path; no name or path that anybody writes there is longer.
+const KEY_CHARS_MAX: usize = 512;
+
 /// The key path of a key below another. Keys of `environments` are paths themselves and stand in brackets.
+/// A long key is cut, because everything below it repeats it.
 pub(super) fn key_path(parent: &str, key: &str) -> String {
+    let key = match key.char_indices().nth(KEY_CHARS_MAX) {
+        None => key.to_owned(),
+        Some((end, _)) => format!("{}…", &key[..end]),
+    };
     match parent {
-        "" => key.to_owned(),
+        "" => key,
         "environments" => format!("{parent}[{key:?}]"),
         _ => format!("{parent}.{key}"),
     }
@@ -119,6 +127,13 @@ mod tests {
         assert_eq!(nearest("enviroment", &known), Some("environment"));
         assert_eq!(nearest("backend", &known), None);
         assert_eq!(nearest(&"x".repeat(10_000), &known), None);
+    }
+
+    #[test]
+    fn a_long_key_does_not_make_everything_below_it_long() {
+        let long = key_path("env", &"é".repeat(10_000));
+        assert_eq!(long, format!("env.{}…", "é".repeat(KEY_CHARS_MAX)));
+        assert_eq!(key_path("environments", "a/:x"), "environments[\"a/:x\"]");
     }
 
     #[test]

@@ -59,8 +59,9 @@ pub fn removed_stacks(
     let left = |graph: &Graph| -> BTreeSet<String> {
         graph.stacks.iter().filter(|stack| !stack.external).map(|stack| stack.key.clone()).collect()
     };
-    let (head_keys, head_paths) =
-        (left(head), head.stacks.iter().map(|stack| stack.path.as_str()).collect::<BTreeSet<_>>());
+    let head_keys = left(head);
+    let own = head.stacks.iter().filter(|stack| !stack.external);
+    let head_paths: BTreeSet<&str> = own.map(|stack| stack.path.as_str()).collect();
     let emptied: BTreeSet<&str> = deleted
         .iter()
         .chain(renames.iter().map(|(from, _)| from))
@@ -173,6 +174,16 @@ mod tests {
         );
         // A stack that only the configuration no longer finds was not deleted.
         assert_eq!(removed_stacks(&before, &graph(&files), &[], &[]).len(), 1);
+        // Nor does another repository's directory of the same name stay here.
+        let mut head = graph(&files);
+        let elsewhere = Stack {
+            key: "acme/x//e".to_owned(),
+            path: "stacks/prod/eks".to_owned(),
+            external: true,
+            ..Stack::default()
+        };
+        head.stacks.push(elsewhere);
+        assert_eq!(removed_stacks(&before, &head, &[], &[]).len(), 1);
     }
 
     /// atlantis#5511: both sides of a rename count.

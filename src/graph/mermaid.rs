@@ -39,6 +39,12 @@ pub fn waves(resolution: &Resolution, ordering: &Ordering) -> String {
         }
         out.push_str("  end\n");
     }
+    // A cycle leaves no waves, and its stacks must have their names all the same.
+    if resolution.waves.is_empty() {
+        for (number, stack) in affected.iter().enumerate() {
+            line(&mut out, format_args!("  s{number}[\"{}\"]", escape(&stack.key)));
+        }
+    }
     for stack in affected {
         for before in ordering.predecessors(&stack.key) {
             if let (Some(from), Some(to)) = (ids.get(before), ids.get(stack.key.as_str())) {

@@ -1,12 +1,13 @@
 //! From changed paths to the stacks and modules that own or watch them (spec 11 §9).
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use foldhash::{HashMap, HashMapExt as _};
+use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 
 use super::model::{Graph, ModuleKind, Stack, Warning};
 use super::ordering::Ordering;
-use crate::config::effective::{Instance, InstanceRules, InstanceSet, effective};
+use crate::config::effective::{Instance, InstanceRules, effective};
 use crate::config::glob::{self, GlobError, PathGlobs};
 use crate::config::model::RepoConfig;
 use crate::config::{ROOT_FILE, STACK_FILE};
@@ -131,10 +132,27 @@ struct Owners<'g> {
     config: &'g RepoConfig,
     /// Nothing when the configuration has no valid rule, and then every file is of all instances.
     rules: Option<InstanceRules>,
-    stacks: HashMap<&'g str, Vec<(usize, &'g Stack)>>,
+    stacks: HashMap<&'g str, Directory<'g>>,
     modules: HashMap<&'g str, Vec<&'g str>>,
     watched: HashMap<&'g str, Vec<usize>>,
     globs: WatchGlobs<'g>,
+}
+
+/// The stacks of one directory.
+#[derive(Default)]
+struct Directory<'g> {
+    stacks: Vec<(usize, &'g Stack)>,
+    /// Worked out once, however many files of the directory change.
+    uses: OnceCell<Option<FileUses<'g>>>,
+}
+
+/// What the stacks of a directory do with files, by their settings.
+struct FileUses<'g> {
+    by_instance: HashMap<&'g str, usize>,
+    /// Paths of var files, and the stacks that have them.
+    var_files: HashMap<String, BTreeSet<usize>>,
+    /// Paths of files with backend values.
+    backend_files: HashSet<String>,
 }
 
 /// Globs of stacks, and for each the stacks that watch what it matches.
@@ -173,7 +191,7 @@ impl<'g> Owners<'g> {
             let Some(number) = ordering.index(&stack.key).filter(|stack| ordering.is_schedulable(*stack)) else {
                 continue;
             };
-            stacks.entry(stack.path.as_str()).or_insert_with(Vec::new).push((number, stack));
+            stacks.entry(stack.path.as_str()).or_insert_with(Directory::default).stacks.push((number, stack));
             for path in &stack.watch_paths {
                 watched.entry(path.as_str()).or_insert_with(Vec::new).push(number);
             }
@@ -194,13 +212,13 @@ impl<'g> Owners<'g> {
         let mut owned = false;
         let enclosing = || std::iter::once(path).chain(ancestors(path));
         let mut owner = "";
-        if let Some(stacks) = enclosing().find_map(|directory| self.stacks.get(directory)) {
-            match self.user(path, stacks) {
-                User::All => touched.changed.extend(stacks.iter().map(|(number, _)| *number)),
+        if let Some(directory) = enclosing().find_map(|directory| self.stacks.get(directory)) {
+            match self.user(path, directory) {
+                User::All => touched.changed.extend(directory.stacks.iter().map(|(number, _)| *number)),
                 User::Only(only) => drop(touched.changed.insert(only)),
                 User::Gone => {}
             }
-            owner = stacks.first().map_or("", |(_, stack)| stack.path.as_str());
+            owner = directory.stacks.first().map_or("", |(_, stack)| stack.path.as_str());
             owned = true;
         }
         if let Some(modules) = enclosing().find_map(|directory| self.modules.get(directory)) {
@@ -223,7 +241,8 @@ impl<'g> Owners<'g> {
     }
 
     /// Whose a file of a stack directory is (spec 11 §18): of the one instance that has it as its var file, else of all.
-    fn user(&self, path: &str, stacks: &[(usize, &Stack)]) -> User {
+    fn user(&self, path: &str, directory: &Directory<'g>) -> User {
+        let stacks = &directory.stacks;
         let (Some((_, first)), Some(rules)) = (stacks.first(), &self.rules) else { return User::All };
         if stacks.len() == 1 && self.config.stacks.instances.from_var_files.is_empty() {
             return User::All;
@@ -233,43 +252,41 @@ impl<'g> Owners<'g> {
         if is_of_all || (parent(path) == first.path && is_auto_loaded(name)) {
             return User::All;
         }
-        let relative = path.strip_prefix(&first.path).map_or(path, |rest| rest.trim_start_matches('/')).to_owned();
-        let matched = rules.instances(first.config.as_ref(), &first.path, std::slice::from_ref(&relative));
-        let Ok(matched) = matched else { return User::All };
-        let mut users = Vec::new();
-        for (number, stack) in stacks {
-            match self.uses(stack, &matched, path) {
-                Uses::AsVarFile => users.push(*number),
-                Uses::Not => {}
-                Uses::Otherwise => return User::All,
-            }
-        }
-        let names_an_instance = matched.instances.iter().any(|instance| instance.var_file.is_some());
         let own = first.config.as_ref();
+        let relative = path.strip_prefix(&first.path).map_or(path, |rest| rest.trim_start_matches('/'));
+        // What cannot be worked out counts for every instance.
+        let Ok(named) = rules.named_by(own, &first.path, relative) else { return User::All };
+        let Some(uses) = directory.uses.get_or_init(|| self.uses(stacks)) else { return User::All };
+        if uses.backend_files.contains(path) {
+            return User::All;
+        }
+        let by_name = named.and_then(|name| uses.by_instance.get(name));
+        let users: BTreeSet<usize> = uses.var_files.get(path).into_iter().flatten().chain(by_name).copied().collect();
         let declares_none = own.is_none_or(|own| own.instances.is_empty());
         // With the last file the directory becomes one stack, named by its workspace or not at all: a new one.
         let may_be_new =
             stacks.len() == 1 && (first.instance.is_empty() || own.is_some_and(|it| !it.workspace.is_empty()));
-        match users.as_slice() {
-            [only] => User::Only(*only),
+        match (users.first(), users.len()) {
+            (Some(only), 1) => User::Only(*only),
             // The file made an instance that is gone with it, and stands among the removed.
-            [] if names_an_instance && declares_none && !may_be_new => User::Gone,
+            (None, _) if named.is_some() && declares_none && !may_be_new => User::Gone,
             _ => User::All,
         }
     }
 
-    /// What a stack does with a file. What cannot be worked out counts for every instance.
-    fn uses(&self, stack: &Stack, matched: &InstanceSet, path: &str) -> Uses {
-        let own = matched.instances.iter().find(|instance| instance.name == stack.instance).cloned();
-        let instance = own.unwrap_or_else(|| Instance { name: stack.instance.clone(), var_file: None });
-        let Ok(settings) = effective(self.config, stack.config.as_ref(), &stack.path, &instance) else {
-            return Uses::Otherwise;
-        };
-        if settings.backend_config.iter().filter_map(|file| join("", file)).any(|file| file == path) {
-            return Uses::Otherwise;
+    /// What the stacks of a directory do with files; `None` when the settings of one of them cannot be worked out.
+    fn uses(&self, stacks: &[(usize, &'g Stack)]) -> Option<FileUses<'g>> {
+        let (mut var_files, mut backend_files) = (HashMap::new(), HashSet::new());
+        for (number, stack) in stacks {
+            let instance = Instance { name: stack.instance.clone(), var_file: None };
+            let settings = effective(self.config, stack.config.as_ref(), &stack.path, &instance).ok()?;
+            backend_files.extend(settings.backend_config.iter().filter_map(|file| join("", file)));
+            for file in settings.var_files.iter().filter_map(|file| join(&stack.path, file)) {
+                var_files.entry(file).or_insert_with(BTreeSet::new).insert(*number);
+            }
         }
-        let is_var_file = settings.var_files.iter().filter_map(|file| join(&stack.path, file)).any(|file| file == path);
-        if is_var_file { Uses::AsVarFile } else { Uses::Not }
+        let by_instance = stacks.iter().map(|(number, stack)| (stack.instance.as_str(), *number)).collect();
+        Some(FileUses { by_instance, var_files, backend_files })
     }
 }
 
@@ -278,12 +295,6 @@ enum User {
     Only(usize),
     /// An instance that is not there any more.
     Gone,
-}
-
-enum Uses {
-    AsVarFile,
-    Otherwise,
-    Not,
 }
 
 fn is_auto_loaded(name: &str) -> bool {

@@ -47,13 +47,14 @@ fn line(git_modules: &BTreeSet<&str>, edge: &Edge) -> String {
     harmless(&format!("{} {}{inferred}{reference}", edge.kind.as_str(), edge.to.key))
 }
 
-/// Text of a repository for a terminal: what would steer it is spelled out.
+/// Text of a repository for a terminal, on one line: what would steer it, or turn the direction of reading, is spelled
+/// out.
 pub fn harmless(text: &str) -> String {
-    if !text.contains(char::is_control) {
+    let steers = |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if !text.contains(steers) {
         return text.to_owned();
     }
-    let spelled = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    text.chars().map(spelled).collect()
+    text.chars().map(|c| if steers(c) { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
 #[cfg(test)]
@@ -65,6 +66,7 @@ mod tests {
     fn a_name_cannot_steer_the_terminal() {
         assert_eq!(harmless("a\x1b[2Jb\u{9b}c"), "a\\u{1b}[2Jb\\u{9b}c");
         assert_eq!(harmless("größe.tf"), "größe.tf");
+        assert_eq!(harmless("live/\u{202e}dorp"), "live/\\u{202e}dorp");
         let stack = "terraform {\n  backend \"s3\" {}\n}\n";
         let files = MemoryFiles::default().with("stacks/\x1b[2J\n/main.tf", stack);
         let graph = scan(&files, &ScanOptions::new("acme/infra", "")).unwrap().graph;

@@ -135,6 +135,13 @@ impl Written {
             let doubtful: Vec<String> = findings.doubtful.iter().take(LISTED_MAX).cloned().collect();
             self.line(&format!("#   include: {}", list(&doubtful)));
         }
+        if findings.has_backend_at_the_top {
+            self.question(
+                "The top of the repository has an s3 backend, too, but a stack needs a directory of its own. Where do \
+                 its files move?"
+                    .to_owned(),
+            );
+        }
         if !findings.var_files.is_empty() {
             self.question("Is each of these files one deployment of its own? One glob can say so.".to_owned());
             self.line("#   instances:");

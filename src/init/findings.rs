@@ -29,8 +29,8 @@ pub(super) struct Findings {
     /// Backends of other kinds, with their numbers of directories.
     other_backends: BTreeMap<String, usize>,
     terraform_files: usize,
-    /// Whether a file beside the root file declares an s3 backend. Its directory has no name that a key could have.
-    is_stack_at_top: bool,
+    /// Whether the top of the repository declares an s3 backend, where no stack can be.
+    pub has_backend_at_the_top: bool,
 }
 
 /// What one glob for `stacks.instances.from_var_files` would match.
@@ -95,11 +95,12 @@ impl Findings {
             }
             self.terraform_files += 1;
             // Only a checkout without stacks is asked for other backends.
-            if self.stacks.is_empty()
+            let is_at_the_top = parent(path).is_empty();
+            if (is_at_the_top || self.stacks.is_empty())
                 && let Ok(bytes) = files.read(path)
             {
                 for block in terraform_file::read(path, &bytes).backends {
-                    self.is_stack_at_top |= block.kind == "s3" && !path.contains('/');
+                    self.has_backend_at_the_top |= is_at_the_top && block.kind == "s3";
                     *self.other_backends.entry(block.kind).or_default() += 1;
                 }
             }
@@ -119,10 +120,10 @@ impl Findings {
                 directories.join(", ")
             );
         }
-        if self.is_stack_at_top {
+        if self.has_backend_at_the_top {
             return format!(
-                "an s3 backend is declared at the top of the checkout, which cannot be a stack: {RULE} and that lies \
-                 below the top; move those files into a directory of their own, which leaves the state where it is"
+                "the only s3 backend is at the top of the repository, and a stack needs a directory of its own: \
+                 move the files into one, such as stacks/main; {RULE}"
             );
         }
         let others: Vec<String> =

@@ -214,10 +214,18 @@ fn without_stacks_the_message_says_what_was_found_and_what_a_stack_is() {
     let other = "terraform {\n  backend \"gcs\" {}\n}\n";
     let other = why(&MemoryFiles::default().with("a/main.tf", other).with("b/main.tf", other).with("c/x.tf", ""));
     assert!(other.contains("no stack among 3 Terraform files") && other.contains("\"gcs\" in 2"), "{other}");
-    let at_top = why(&MemoryFiles::default().with("main.tf", S3).with("variables.tf", ""));
-    assert!(at_top.starts_with("an s3 backend is declared at the top of the checkout"), "{at_top}");
+    let top = why(&MemoryFiles::default().with("main.tf", S3));
+    assert!(top.starts_with("the only s3 backend is at the top of the repository"), "{top}");
     let only_module = MemoryFiles::default().with("modules/a/main.tf", S3);
     assert!(why(&only_module).contains("are modules (modules/a)"), "{}", why(&only_module));
+}
+
+#[test]
+fn a_backend_at_the_top_beside_stacks_is_asked_for() {
+    let files = MemoryFiles::default().with("main.tf", S3).with("stacks/a/main.tf", S3);
+    let proposal = is_right_at_once(&files);
+    assert_eq!(proposal.stacks.keys().collect::<Vec<_>>(), ["stacks/a"]);
+    assert!(proposal.questions.iter().any(|it| it.starts_with("The top of the repository")), "{proposal:?}");
 }
 
 #[test]

@@ -4,10 +4,13 @@
 //! after the middle of July 2026 have subjects with the ids of owner and repository; both shapes are written down
 //! exactly, because a pattern with `*` would trust names that somebody else can choose.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::ids::hex;
 
 /// What is known of the AWS account and of GitHub's ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,35 +69,35 @@ pub(super) fn roles(repo: &str, host: &str, account: &Account, environments: &BT
         purpose: "plans and drift checks: reads state, and what providers read".to_owned(),
         trust_policy: trust.policy(&["pull_request", "environment:default"]),
     };
-    // Two environments may differ in signs that AWS does not take; then they share a role.
-    let mut by_role: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for environment in environments {
-        by_role.entry(apply_role(environment)).or_default().push(environment);
-    }
-    let apply = by_role.into_iter().map(|(name, environments)| {
+    let apply = environments.iter().map(|environment| {
+        let name = apply_role(environment);
         // GitHub writes the colon of a name like this, so that a name cannot pose as another part.
-        let context = |name: &&str| format!("environment:{}", name.replace(':', "%3A"));
-        let contexts: Vec<String> = environments.iter().map(context).collect();
-        let contexts: Vec<&str> = contexts.iter().map(String::as_str).collect();
-        Role { arn: account.arn(&name), name, purpose: purpose(&environments), trust_policy: trust.policy(&contexts) }
+        let context = format!("environment:{}", environment.replace(':', "%3A"));
+        Role { arn: account.arn(&name), name, purpose: purpose(environment), trust_policy: trust.policy(&[&context]) }
     });
     std::iter::once(plan).chain(apply).collect()
 }
 
-fn purpose(environments: &[&str]) -> String {
-    let names = environments.join(", ");
-    let warning = match environments {
-        ["default"] => "; plans run under it, too, so any of them could assume this role: rather name an environment",
+fn purpose(environment: &str) -> String {
+    let warning = match environment {
+        "default" => "; plans run under it, too, so any of them could assume this role: rather name an environment",
         _ => "",
     };
-    format!("applies under {names}: writes state and its lock, and what providers write{warning}")
+    format!("applies under {environment}: writes state and its lock, and what providers write{warning}")
 }
 
-/// AWS takes letters, digits and a few signs.
+/// AWS takes letters, digits and a few signs. A name that has to be changed for that ends in a part of its digest:
+/// two environments with one role would let either do what only the other was given reviewers for.
 fn apply_role(environment: &str) -> String {
     let allowed = |c: char| if c.is_ascii_alphanumeric() || "_+=,.@-".contains(c) { c } else { '-' };
     let name: String = environment.chars().map(allowed).collect();
-    format!("apply-{name}").chars().take(ROLE_NAME_BYTES_MAX).collect()
+    let role = format!("apply-{name}");
+    if name == environment && role.len() <= ROLE_NAME_BYTES_MAX {
+        return role;
+    }
+    let digest = &hex(&Sha256::digest(environment))[..8];
+    let cut: String = role.chars().take(ROLE_NAME_BYTES_MAX - digest.len() - 1).collect();
+    format!("{cut}-{digest}")
 }
 
 struct Trust<'a> {
@@ -107,6 +110,8 @@ impl Trust<'_> {
     fn policy(&self, contexts: &[&str]) -> Value {
         let issuer = match self.host {
             "github.com" => "token.actions.githubusercontent.com".to_owned(),
+            // Enterprise Cloud with data residency, unlike an Enterprise Server.
+            host if host.ends_with(".ghe.com") => format!("token.actions.{host}"),
             host => format!("{host}/_services/token"),
         };
         let subjects: Vec<String> =
@@ -160,7 +165,7 @@ mod tests {
         let roles = roles("acme/infra", "github.com", &account, &["prod".to_owned(), "eu/1".to_owned()].into());
         assert_eq!(
             roles.iter().map(|role| role.name.as_str()).collect::<Vec<_>>(),
-            ["plan", "apply-eu-1", "apply-prod"]
+            ["plan", "apply-eu-1-799252df", "apply-prod"]
         );
         assert_eq!(
             subjects(&roles[0]),
@@ -178,6 +183,32 @@ mod tests {
             roles[0].trust_policy["Statement"][0]["Condition"]["StringEquals"]["token.actions.githubusercontent.com:aud"],
             "sts.amazonaws.com"
         );
+    }
+
+    #[test]
+    fn no_two_environments_share_a_role() {
+        let long = "x".repeat(58);
+        let names = ["eu/1", "eu-1", "eu:1", &long, &format!("{long}y"), &format!("{long}z")].map(str::to_owned);
+        let roles = roles("acme/infra", "github.com", &Account::default(), &names.into());
+        let distinct: BTreeSet<&str> = roles.iter().map(|role| role.name.as_str()).collect();
+        assert_eq!(distinct.len(), 7, "{distinct:?}");
+        assert!(distinct.contains("apply-eu-1") && distinct.iter().all(|name| name.len() <= 64), "{distinct:?}");
+        for role in &roles[1..] {
+            assert_eq!(subjects(role).len(), 2, "one environment in both shapes: {role:?}");
+        }
+    }
+
+    #[test]
+    fn every_kind_of_github_has_its_own_issuer() {
+        for (host, issuer) in [
+            ("github.com", "token.actions.githubusercontent.com"),
+            ("acme.ghe.com", "token.actions.acme.ghe.com"),
+            ("github.acme.io", "github.acme.io/_services/token"),
+        ] {
+            let plan = &roles("acme/infra", host, &Account::default(), &BTreeSet::new())[0];
+            let provider = &plan.trust_policy["Statement"][0]["Principal"]["Federated"];
+            assert_eq!(provider, &format!("arn:aws:iam::111122223333:oidc-provider/{issuer}"));
+        }
     }
 
     #[test]

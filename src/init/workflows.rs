@@ -20,7 +20,7 @@ pub(super) fn files(account: &Account, environments: &BTreeSet<String>) -> Vec<N
         .iter()
         .map(|name| {
             let (key, arn) = (format!("@{name}"), account.apply_arn(name));
-            format!("{}: {}", serde_json::Value::from(key), serde_json::Value::from(arn))
+            format!("{}: {}", quoted(&key), quoted(&arn))
         })
         .collect();
     let map = format!("        {{{}}}\n", arns.join(",\n        "));
@@ -28,6 +28,11 @@ pub(super) fn files(account: &Account, environments: &BTreeSet<String>) -> Vec<N
         file("stackorder-plan.yml", account.in_place_of_sample(PLAN)),
         file("stackorder-run.yml", format!("{}{ROLE_MAP}{map}", account.in_place_of_sample(before))),
     ]
+}
+
+/// A text of JSON in which GitHub finds no expression of its own.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string().replace("${{", "\\u0024{{")
 }
 
 impl Account {
@@ -51,6 +56,16 @@ mod tests {
         assert_eq!(map(&files[1].content), map(RUN));
         assert_eq!(files[1].content.len(), RUN.len());
         assert_eq!(files[1].content.split(ROLE_MAP).next(), RUN.split(ROLE_MAP).next());
+    }
+
+    #[test]
+    fn the_name_of_an_environment_is_never_an_expression() {
+        let name = "a${{ secrets.KEY }}";
+        let files = files(&Account::default(), &[name.to_owned()].into());
+        let map = files[1].content.split_once(ROLE_MAP).unwrap().1;
+        assert!(!map.contains("${{"), "{map}");
+        let read: serde_json::Value = serde_json::from_str(map).unwrap();
+        assert!(read.get(format!("@{name}")).is_some(), "{map}");
     }
 
     #[test]

@@ -71,10 +71,17 @@ impl WorkingTree {
                     .filter_map(|TreeEntry { path, .. }| kind_of(root, &path).map(|kind| Entry { path, kind })),
             );
             left_out = LeftOut::of(missing, git)?;
+            for entry in &mut entries {
+                if matches!(entry.kind, EntryKind::BadLink { .. })
+                    && let Some(kind) = left_out.look_behind(&entry.path)
+                {
+                    entry.kind = kind;
+                }
+            }
         } else {
             walk(root, &mut entries);
         }
-        entries.extend(left_out.paths().map(|path| Entry { path: path.clone(), kind: EntryKind::File }));
+        entries.extend(left_out.entries());
         entries.sort();
         entries.dedup_by(|a, b| a.path == b.path);
         Ok(Self { root: Root::open(root), entries, ids, left_out })
@@ -96,6 +103,7 @@ impl Files for WorkingTree {
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        let path = &self.left_out.end_of(path);
         if let Some(content) = self.left_out.read(path, FILE_BYTES_MAX) {
             return content;
         }
@@ -229,29 +237,31 @@ impl Files for Commit {
     }
 }
 
-/// Where a link of a commit ends, found among its names alone. A link through another directory link counts as bad.
-fn link_kind(path: &str, links: &BTreeMap<String, String>, files: &BTreeMap<String, String>) -> EntryKind {
+/// What a link stands for, found among names alone. A link through another directory link counts as bad.
+pub(super) fn link_kind(path: &str, links: &BTreeMap<String, String>, files: &BTreeMap<String, String>) -> EntryKind {
     let bad = |reason: &str| EntryKind::BadLink { reason: reason.to_owned() };
+    let at = match end_of_link(path, links) {
+        Ok(at) => at,
+        Err(reason) => return bad(reason),
+    };
+    let below = format!("{at}/");
+    let is_directory = files.range(below.clone()..).next().is_some_and(|(path, _)| path.starts_with(&below));
+    match (files.contains_key(&at), is_directory) {
+        (true, _) => EntryKind::FileLink { target: at },
+        (false, true) => EntryKind::DirectoryLink { target: at },
+        (false, false) => bad("the link dangles"),
+    }
+}
+
+/// The path that a link ends at by the texts of all links, or why it ends nowhere. What is no link ends at itself.
+pub(super) fn end_of_link(path: &str, links: &BTreeMap<String, String>) -> Result<String, &'static str> {
     let mut at = path.to_owned();
     for _ in 0..LINKS_MAX {
-        let Some(target) = links.get(&at) else {
-            let below = format!("{at}/");
-            let is_directory = files.range(below.clone()..).next().is_some_and(|(path, _)| path.starts_with(&below));
-            return match (files.contains_key(&at), is_directory) {
-                (true, _) => EntryKind::FileLink { target: at },
-                (false, true) => EntryKind::DirectoryLink { target: at },
-                (false, false) => bad("the link dangles"),
-            };
-        };
-        if target.starts_with('/') {
-            return bad("the link leads out of the checkout");
-        }
-        match join(parent(&at), target) {
-            Some(next) => at = next,
-            None => return bad("the link leads out of the checkout"),
-        }
+        let Some(target) = links.get(&at) else { return Ok(at) };
+        let next = if target.starts_with('/') { None } else { join(parent(&at), target) };
+        at = next.ok_or("the link leads out of the checkout")?;
     }
-    bad("the link loops")
+    Err("the link loops")
 }
 
 #[cfg(test)]

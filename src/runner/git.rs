@@ -1,7 +1,7 @@
 //! Questions to `git`, asked without a shell and with bounded answers.
 
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use super::environment::Environment;
@@ -12,6 +12,9 @@ const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// How git leaves when it looked and found nothing; what kept it from looking has another code.
 const NOTHING_FOUND: i32 = 1;
+
+/// Compares names. A `.gitmodules` may ask git to pass over a submodule, and its commit would change unseen.
+const DIFF: [&str; 6] = ["diff", "--name-status", "-z", "--relative", "--no-ext-diff", "--ignore-submodules=untracked"];
 
 /// Why git did not answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -93,6 +96,10 @@ impl Git {
         Self { program: program(&env), root: root.into(), env }
     }
 
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The top directory of the working tree, `None` outside of any.
     pub fn top_level(&self) -> Option<PathBuf> {
         let text = self.line(&["rev-parse", "--show-toplevel"]).ok()?;
@@ -143,8 +150,8 @@ impl Git {
     }
 
     fn differing(&self, ends: &[&str]) -> Result<Changes, GitError> {
-        let args = ["diff", "--name-status", "-z", "--no-renames", "--relative", "--no-ext-diff", "--end-of-options"];
-        let answer = self.text(&[&args[..], ends, &["--"]].concat())?;
+        let args = [&DIFF[..], &["--no-renames", "--end-of-options"], ends, &["--"]];
+        let answer = self.text(&args.concat())?;
         let mut fields = answer.split('\0').filter(|field| !field.is_empty());
         let mut changes = Changes::default();
         while let (Some(status), Some(path)) = (fields.next(), fields.next()) {
@@ -162,10 +169,9 @@ impl Git {
     /// The renames that git finds between two commits, or a commit and the tracked files of the working tree: old path
     /// and new.
     pub fn renames(&self, from: &Sha, to: Option<&Sha>) -> Result<Vec<(String, String)>, GitError> {
-        let args = ["diff", "--name-status", "-z", "--find-renames", "--diff-filter=R", "--relative", "--no-ext-diff"];
-        let ends = std::iter::once(from).chain(to).map(Sha::as_str);
-        let args: Vec<&str> = args.into_iter().chain(["--end-of-options"]).chain(ends).chain(["--"]).collect();
-        let answer = self.text(&args)?;
+        let ends: Vec<&str> = std::iter::once(from).chain(to).map(Sha::as_str).collect();
+        let args = [&DIFF[..], &["--find-renames", "--diff-filter=R", "--end-of-options"], &ends, &["--"]];
+        let answer = self.text(&args.concat())?;
         let mut fields = answer.split('\0').filter(|field| !field.is_empty());
         let mut renames = Vec::new();
         while let (Some(_), Some(old), Some(new)) = (fields.next(), fields.next(), fields.next()) {
@@ -239,14 +245,18 @@ impl Git {
     }
 
     fn index(&self) -> Result<WorkingCopy, GitError> {
-        let answer = self.text(&["ls-files", "-z", "-t", "--stage", "--cached"])?;
+        let answer = self.text(&["ls-files", "-z", "-v", "--stage", "--cached"])?;
         let mut copy = WorkingCopy::default();
         for line in answer.split('\0') {
             let Some((head, path)) = line.split_once('\t') else { continue };
             let mut words = head.split(' ');
             let (Some(tag), Some(mode), Some(id)) = (words.next(), words.next(), words.next()) else { continue };
             let entry = TreeEntry { kind: TreeKind::of_mode(mode), id: id.to_owned(), path: path.to_owned() };
-            if tag == "S" { copy.skipped.push(entry) } else { copy.index.push(entry) }
+            // In lower case: git was told to take the file for unchanged, and does not look at it.
+            if tag == "h" {
+                copy.differences.push(Difference::Modified(path.to_owned()));
+            }
+            if tag.eq_ignore_ascii_case("s") { copy.skipped.push(entry) } else { copy.index.push(entry) }
         }
         Ok(copy)
     }

@@ -1,7 +1,7 @@
 //! `stackorder resolve`: which stacks a change reaches, registered with the server where there is one
 //! (spec 12 §6.1, 11 §9).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::base_copy::{config_at, policy_commit};
@@ -155,24 +155,16 @@ pub fn local(job: &Job, change: &Change, stacks: &[String]) -> Result<Local, Sto
         sha: job.facts.commit.clone(),
         policy_sha: policy.as_ref().map(ToString::to_string).unwrap_or_default(),
     };
-    let base_config = match &policy {
-        None => None,
-        Some(commit) => {
-            let base_config = config_at(&job.git, commit)?;
-            let differs = !differing_keys(&scanned.config, &base_config).is_empty();
-            differs.then_some((base_config, commit))
-        }
-    };
-    let (graph, mut resolution) = match &base_config {
+    let base = policy.and_then(|commit| differing_base(job, &scanned.config, &commit));
+    let (graph, mut resolution) = match &base {
         None => (scanned.graph.clone(), resolve_graph(&scanned.graph, &scanned.config, &request)),
-        Some((base_config, commit)) => {
-            let base_graph = graph_at(job, commit, base_config)?;
-            let gone = gone_directories(&base_graph, change);
+        Some((base_config, base_graph)) => {
+            let gone = change.base.removed.iter().map(|removed| removed.path.clone()).collect();
             let input = UnionInput {
                 graph: &scanned.graph,
                 head: &scanned.config,
                 base: base_config,
-                base_graph: Some(&base_graph),
+                base_graph: base_graph.as_ref(),
                 gone: &gone,
             };
             let union = resolve_union(input, &request);
@@ -180,7 +172,28 @@ pub fn local(job: &Job, change: &Change, stacks: &[String]) -> Result<Local, Sto
         }
     };
     resolution.unconfirmed = true;
-    Ok(Local { resolution, graph, base_config: base_config.map(|(config, _)| config) })
+    Ok(Local { resolution, graph, base_config: base.map(|(config, _)| config) })
+}
+
+/// The default branch's configuration, where it differs from the checkout's, and its graph. What is broken there is
+/// left out with a warning: this change may be the one that mends it.
+fn differing_base(job: &Job, head: &RepoConfig, commit: &Sha) -> Option<(RepoConfig, Option<Graph>)> {
+    let config = match config_at(&job.git, commit) {
+        Ok(config) => config,
+        Err(stop) => {
+            job.console.warn(&format!("the default branch's configuration does not count, it cannot be read: {stop}"));
+            return None;
+        }
+    };
+    if differing_keys(head, &config).is_empty() {
+        return None;
+    }
+    let graph = graph_at(job, commit, &config);
+    let graph = graph.map_err(|stop| {
+        job.console
+            .warn(&format!("stacks that only the default branch knows do not count, it cannot be scanned: {stop}"));
+    });
+    Some((config, graph.ok()))
 }
 
 async fn register(job: &Job, server: &Server, change: &Change, asked: &AskedFor) -> Result<Resolution, CallError> {
@@ -305,13 +318,6 @@ fn graph_at(job: &Job, commit: &Sha, config: &RepoConfig) -> Result<Graph, Stop>
         ..ScanOptions::new(&job.facts.repo, commit.as_str())
     };
     Ok(job.scan_files("reading the base", &files, &options)?.graph)
-}
-
-fn gone_directories(base: &Graph, change: &Change) -> BTreeSet<String> {
-    let entries = change.checkout.tree.list();
-    let directories: BTreeSet<&str> =
-        entries.iter().flat_map(|entry| crate::scan::files::ancestors(&entry.path)).collect();
-    base.stacks.iter().map(|stack| stack.path.clone()).filter(|path| !directories.contains(path.as_str())).collect()
 }
 
 fn write_outputs(job: &Job, resolution: &Resolution, asked: &AskedFor) -> Result<(), Stop> {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use world::{ISSUER_KEY, KEY_ID, OTHER_KEY, REPOSITORY, STRANGER, World, sent, signature, signed};
 
 mod every_answer;
-mod world;
+pub mod world;
 
 const RUN: &str = "00000000-0000-4000-8000-000000000000";
 

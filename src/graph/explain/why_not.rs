@@ -47,10 +47,12 @@ fn paths(known: &Known<'_>, stack: &Stack) -> Vec<String> {
         .map(|(path, touched)| {
             let owners: Vec<&str> =
                 touched.changed.iter().map(|number| known.ordering.keys()[*number].as_str()).collect();
-            if owners.is_empty() {
-                format!("{path} changed and does not count: stacks.ignore matches it, or it is a tool's own file")
-            } else {
-                format!("{path} changed and belongs to {}", listed(&owners))
+            match (owners.as_slice(), touched.uncounted.ignored) {
+                ([], 0) => format!("{path} changed, and the instance that it made is gone"),
+                ([], _) => {
+                    format!("{path} changed and does not count: stacks.ignore matches it, or it is a tool's own file")
+                }
+                (owners, _) => format!("{path} changed and belongs to {}", listed(owners)),
             }
         })
         .take(NAMES_MAX)

@@ -268,6 +268,24 @@ fn a_pull_request_cannot_take_stacks_out_of_its_own_plan() {
     assert_eq!(deleted.resolution.removed[0].key, "live/a");
 }
 
+/// Each file used to be compared with every instance: a pull request of a few megabytes kept a server busy for hours.
+#[test]
+fn thousands_of_instances_and_of_their_files_cost_no_more_than_both() {
+    const COUNT: usize = 4_000;
+    let stack = |number: usize| Stack {
+        key: format!("live/a:i{number}"),
+        path: "live/a".to_owned(),
+        instance: format!("i{number}"),
+        ..Stack::default()
+    };
+    let graph = Graph { stacks: (0..COUNT).map(stack).collect(), ..Graph::default() };
+    let mut config = RepoConfig::default();
+    config.stacks.instances.from_var_files = "env/*.tfvars".to_owned();
+    let paths: Vec<String> = (0..COUNT).map(|number| format!("live/a/env/i{number}.tfvars")).collect();
+    let request = ResolveRequest { changed_paths: paths, ..ResolveRequest::default() };
+    assert_eq!(resolve(&graph, &config, &request).affected.len(), COUNT);
+}
+
 /// Spec 11 §18: the var file of exactly one instance changes that instance alone.
 #[test]
 fn an_instances_own_var_file_is_of_no_other_instance() {

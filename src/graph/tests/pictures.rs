@@ -2,7 +2,7 @@
 
 use super::{changing, small};
 use crate::config::model::RepoConfig;
-use crate::graph::mermaid::{waves_mermaid, whole};
+use crate::graph::mermaid::{waves, waves_mermaid, whole};
 use crate::graph::{dot::dot, ordering, resolve, svg, text::text};
 
 #[test]
@@ -48,6 +48,26 @@ fn mermaid_shows_waves_and_escapes_names() {
       s0 --> s1
       s0 --> s2
     "#);
+}
+
+#[test]
+fn stacks_of_a_cycle_have_their_names_in_a_chart_without_waves() {
+    let graph = small::graph("a <- b, b <- a");
+    let resolution = resolve(&graph, &RepoConfig::default(), &changing(&["a/x.tf"]));
+    insta::assert_snapshot!(waves(&resolution, &ordering(&graph)), @r#"
+    flowchart LR
+      s0["a"]
+      s1["b"]
+      s1 --> s0
+      s0 --> s1
+    "#);
+}
+
+#[test]
+fn a_name_is_one_line_of_text_whatever_it_holds() {
+    let mut graph = small::graph("a <- b");
+    graph.stacks[0].key = "a\n::error::\u{1b}[2J".to_owned();
+    assert!(text(&graph).contains("\na\\n::error::\\u{1b}[2J\n"), "{}", text(&graph));
 }
 
 #[test]

@@ -78,6 +78,36 @@ async fn a_sparse_checkout_has_the_same_stacks_as_a_full_one() {
     assert_eq!(keys, ["stacks/b"]);
 }
 
+/// A link is read by its text when it is left out itself, and when what it leads to is.
+#[tokio::test]
+async fn a_sparse_checkout_follows_the_same_links_as_a_full_one() {
+    use std::os::unix::fs::symlink;
+    let mut world = world().await;
+    world.write("shared/calls.tf", CALL);
+    world.write("top.tf", &CALL.replace("\"m\"", "\"n\""));
+    world.write("stacks/b/main.tf", &stack("b", &CALL.replace("/m\"", "/linked\"")));
+    world.write("stacks/c/main.tf", &stack("c", ""));
+    for (text, path) in [
+        ("../../shared/calls.tf", "stacks/a/calls.tf"),
+        ("../c/top.tf", "stacks/b/top.tf"),
+        ("../../top.tf", "stacks/c/top.tf"),
+        ("m", "modules/linked"),
+    ] {
+        symlink(text, world.root.join(path)).unwrap();
+    }
+    world.write("stacks/a/main.tf", &stack("a", ""));
+    world.commit();
+    let full = asked(&mut world);
+    let uses = |found: &Affected| found.graph.edges.iter().filter(|edge| edge.to.key.ends_with("//modules/m")).count();
+    assert_eq!((uses(&full), full.graph.warnings.as_slice()), (3, &[][..]));
+    for kept in ["stacks/a", "stacks/b", "shared", "modules"] {
+        world.git(&["sparse-checkout", "set", kept]);
+        let sparse = asked(&mut world);
+        assert_eq!(sparse.graph, full.graph, "{kept}");
+        assert_eq!(rows(&sparse), rows(&full), "{kept}");
+    }
+}
+
 #[tokio::test]
 async fn a_shallow_clone_says_what_it_needs() {
     let mut world = world().await;
@@ -184,6 +214,59 @@ async fn a_submodule_that_moves_is_a_change_of_its_path() {
     world.git(&["update-index", "--cacheinfo", &format!("160000,{moved},stacks/a/vendor")]);
     world.git(&["commit", "-q", "-m", "moved"]);
     assert_eq!(rows(&asked(&mut world)), ["stacks/a (changed)"]);
+
+    // Whatever git is told to pass over where a person looks.
+    let section = "[submodule \"stacks/a/vendor\"]\n\tpath = stacks/a/vendor\n\turl = ../vendor\n\tignore = all\n";
+    world.write(".gitmodules", section);
+    world.git(&["config", "diff.ignoreSubmodules", "all"]);
+    assert_eq!(rows(&asked(&mut world)), ["stacks/a (changed)"]);
+}
+
+#[tokio::test]
+async fn a_change_that_mends_the_default_branch_is_resolved_all_the_same() {
+    let mut world = world().await;
+    world.git(&["checkout", "-q", "main"]);
+    world.write("stackorder.yaml", "tool: nonsense\n");
+    world.commit();
+    world.git(&["checkout", "-q", "-B", "change"]);
+    world.write("stackorder.yaml", "tool: terraform\n");
+    world.write("stacks/b/main.tf", &stack("b", "# changed\n"));
+    world.commit();
+    let found = asked(&mut world);
+    assert!(rows(&found).contains(&"stacks/b (changed)".to_owned()), "{:?}", rows(&found));
+    assert!(world.printed().contains("the default branch's configuration does not count"), "{}", world.printed());
+
+    // The same for a stack's own file, which the whole scan of the base ends at.
+    let mut world = self::world().await;
+    world.git(&["checkout", "-q", "main"]);
+    world.write("stacks/a/.stackorder.yaml", "nonsense: 1\n");
+    world.commit();
+    world.git(&["checkout", "-q", "-B", "change"]);
+    std::fs::remove_file(world.root.join("stacks/a/.stackorder.yaml")).unwrap();
+    world.write("stackorder.yaml", "apply: { four_eyes: true }\nstacks: { ignore: [docs/**] }\n");
+    world.commit();
+    let found = asked(&mut world);
+    assert_eq!(rows(&found), ["stacks/a (changed)"]);
+    assert!(world.printed().contains("stacks that only the default branch knows do not count"), "{}", world.printed());
+}
+
+/// What CLI and server work out must be the same, and the server knows of directories only what is removed.
+#[tokio::test]
+async fn an_instance_that_is_gone_is_not_planned_because_the_configuration_differs() {
+    let mut world = world().await;
+    world.git(&["checkout", "-q", "main"]);
+    world.write("stackorder.yaml", "stacks: { instances: { from_var_files: 'env/*.tfvars' } }\n");
+    world.write("stacks/a/env/one.tfvars", "");
+    world.write("stacks/a/env/two.tfvars", "");
+    world.commit();
+    world.git(&["checkout", "-q", "-B", "change"]);
+    std::fs::remove_file(world.root.join("stacks/a/env/two.tfvars")).unwrap();
+    let more = "stacks: { instances: { from_var_files: 'env/*.tfvars' }, ignore: [docs/**] }\n";
+    world.write("stackorder.yaml", more);
+    world.commit();
+    let found = asked(&mut world);
+    assert_eq!(rows(&found), Vec::<String>::new());
+    assert_eq!(found.resolution.removed.len(), 1);
 }
 
 #[tokio::test]

@@ -57,6 +57,22 @@ async fn a_working_tree_has_what_is_new_and_not_what_is_ignored_or_gone() {
     assert_eq!(paths, [".gitignore", "stackorder.yaml", "stacks/a/main.tf", "stacks/a/new.tf", "stacks/a/tracked.tf"]);
 }
 
+/// A cache keeps what it read under the id of the content, for every later checkout.
+#[tokio::test]
+async fn git_vouches_for_no_file_that_it_was_told_not_to_look_at() {
+    let world = World::new().await;
+    let id = |world: &World| {
+        let job = world.local_job();
+        let tree = WorkingTree::open(&job.root, &job.git).unwrap();
+        assert!(tree.list().iter().any(|entry| entry.path == "stacks/a/main.tf"));
+        tree.id("stacks/a/main.tf").map(str::to_owned)
+    };
+    assert!(id(&world).is_some());
+    world.git(&["update-index", "--assume-unchanged", "stacks/a/main.tf"]);
+    world.write("stacks/a/main.tf", "# something else\n");
+    assert_eq!(id(&world), None);
+}
+
 #[tokio::test]
 async fn stack_keys_resolve_as_the_table_says() {
     let mut world = World::new().await;

@@ -24,7 +24,7 @@ pub const REPOSITORY: &str = "acme/infra";
 pub const STRANGER: &str = "acme/secrets";
 const WEBHOOK_SECRET: &str = "the secret of these tests";
 /// The audience of the server's tokens: its public address, which nobody has to reach here.
-const BASE_URL: &str = "http://stackorder.test";
+pub const BASE_URL: &str = "http://stackorder.test";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the fake signs its own tokens with; its public half is served by it.
@@ -43,8 +43,8 @@ pub struct World {
     /// What the server has logged since it serves.
     log: Arc<Mutex<Vec<Value>>>,
     database: PathBuf,
-    _github: FakeGitHub,
-    _root: TempDir,
+    pub github: FakeGitHub,
+    root: TempDir,
 }
 
 /// An answer, read to its end.
@@ -114,9 +114,18 @@ impl World {
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         let issuer = github.oidc_issuer();
         let url = format!("http://{address}");
-        let world = Self { url, issuer, ids, http, server, log, database, _github: github, _root: root };
+        let world = Self { url, issuer, ids, http, server, log, database, github, root };
         world.settled().await;
         world
+    }
+
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Where the fake keeps what people clone and push.
+    pub fn bare_repository(&self) -> PathBuf {
+        self.root.path().join(format!("github/git/{REPOSITORY}.git"))
     }
 
     /// A key made as operators make one.
