@@ -134,20 +134,20 @@ struct Owners<'g> {
     stacks: HashMap<&'g str, Vec<(usize, &'g Stack)>>,
     modules: HashMap<&'g str, Vec<&'g str>>,
     watched: HashMap<&'g str, Vec<usize>>,
-    globs: WatchGlobs<'g>,
+    globs: WatchGlobs,
 }
 
 /// Globs of stacks, and for each the stacks that watch what it matches.
-struct WatchGlobs<'g> {
+struct WatchGlobs {
     compiled: PathGlobs,
-    stacks: Vec<Vec<(usize, &'g Stack)>>,
+    stacks: Vec<Vec<usize>>,
 }
 
 /// Most different globs of all stacks together; compiling more takes seconds.
 const WATCH_GLOBS_MAX: usize = 1_000;
 
-impl<'g> WatchGlobs<'g> {
-    fn of(watching: BTreeMap<&'g str, Vec<(usize, &'g Stack)>>, warnings: &mut Vec<Warning>) -> Self {
+impl WatchGlobs {
+    fn of(watching: BTreeMap<&str, Vec<usize>>, warnings: &mut Vec<Warning>) -> Self {
         let all = watching.len();
         let valid = watching.into_iter().take(WATCH_GLOBS_MAX).filter(|(glob, _)| glob::check(glob).is_ok());
         let (globs, stacks): (Vec<String>, Vec<_>) = valid.map(|(glob, stacks)| (glob.to_owned(), stacks)).unzip();
@@ -168,7 +168,7 @@ impl<'g> Owners<'g> {
     fn of(graph: &'g Graph, ordering: &Ordering, config: &'g RepoConfig, warnings: &mut Vec<Warning>) -> Self {
         let (mut stacks, mut modules, mut watched) =
             (HashMap::with_capacity(graph.stacks.len()), HashMap::new(), HashMap::new());
-        let mut globs: BTreeMap<&str, Vec<(usize, &Stack)>> = BTreeMap::new();
+        let mut globs: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for stack in graph.stacks.iter().filter(|stack| !stack.external) {
             let Some(number) = ordering.index(&stack.key).filter(|stack| ordering.is_schedulable(*stack)) else {
                 continue;
@@ -178,7 +178,7 @@ impl<'g> Owners<'g> {
                 watched.entry(path.as_str()).or_insert_with(Vec::new).push(number);
             }
             for glob in &stack.watch_globs {
-                globs.entry(glob).or_default().push((number, stack));
+                globs.entry(glob).or_default().push(number);
             }
         }
         for module in graph.modules.iter().filter(|module| module.kind == ModuleKind::Local && !module.path.is_empty())
@@ -193,14 +193,14 @@ impl<'g> Owners<'g> {
     fn touch(&self, path: &str, touched: &mut Touched<'g>) -> bool {
         let mut owned = false;
         let enclosing = || std::iter::once(path).chain(ancestors(path));
-        let mut owner = "";
+        let mut own = Vec::new();
         if let Some(stacks) = enclosing().find_map(|directory| self.stacks.get(directory)) {
-            match self.user(path, stacks) {
-                User::All => touched.changed.extend(stacks.iter().map(|(number, _)| *number)),
-                User::Only(only) => drop(touched.changed.insert(only)),
-                User::Gone => {}
-            }
-            owner = stacks.first().map_or("", |(_, stack)| stack.path.as_str());
+            own = match self.user(path, stacks) {
+                User::All => stacks.iter().map(|(number, _)| *number).collect(),
+                User::Only(only) => vec![only],
+                User::Gone => Vec::new(),
+            };
+            touched.changed.extend(&own);
             owned = true;
         }
         if let Some(modules) = enclosing().find_map(|directory| self.modules.get(directory)) {
@@ -215,8 +215,8 @@ impl<'g> Owners<'g> {
             owned = true;
         }
         for glob in self.globs.compiled.matching(path) {
-            let watching = self.globs.stacks[glob].iter().filter(|(_, stack)| stack.path != owner);
-            touched.watching.extend(watching.map(|(number, _)| *number));
+            // A stack's own file needs no second reason.
+            touched.watching.extend(self.globs.stacks[glob].iter().filter(|number| !own.contains(number)));
             owned = true;
         }
         owned

@@ -16,6 +16,7 @@
 //! - `file_reads`: files that expressions read elsewhere.
 //! - `incomplete`: which stacks may have more edges than could be read.
 //! - `watch_paths`: inputs outside the directory of a stack.
+//! - `watch_entries`: files that the configuration says to watch.
 //! - `unused`: entries of the configuration that match nothing.
 //! - `configuration`: all problems of the configuration, and the settings of each stack with their origins.
 
@@ -42,6 +43,7 @@ mod stacks;
 pub mod terraform_file;
 mod unused;
 pub mod value;
+mod watch_entries;
 mod watch_paths;
 
 pub use files::{Entry, EntryKind, Files, MemoryFiles};
@@ -121,6 +123,7 @@ fn graph_of(files: &dyn Files, options: &ScanOptions) -> Result<Scanned, Vec<Sca
     let owners = file_reads::Owners { stacks: &directories, modules: &local };
     let sets = file_sets::FileSets::of(&reader);
     warnings.extend(file_reads::watch(&reader, &sets, &mut stacks, modules.file_reads, &owners));
+    warnings.extend(watch_entries::add(&reader, &sets, &config, &mut stacks));
     warnings.append(&mut reader.warnings);
     incomplete::mark(&mut stacks, &modules.modules, &modules.edges, &warnings);
     let edges = edges::find(&reader, &stacks, &directories, &modules.reads, &options.repo);

@@ -381,6 +381,14 @@ instances:
 }
 
 #[test]
+fn files_to_watch_are_globs_from_the_stack_directory_that_may_climb() {
+    let globs = ["../../lambda/**", "./x/*.{json,yaml}", "../{{ .Instance }}/[!a]?", "..", "a/../b/"];
+    let text = format!("watch: {globs:?}\ninstances: {{ a: {{ watch: {globs:?} }} }}");
+    assert_eq!(stack(&text).watch, globs);
+    assert_eq!(stack(&text).instances["a"].watch, globs);
+}
+
+#[test]
 fn instances_are_a_list_or_a_map() {
     assert_eq!(stack("instances: [b, a, 1]"), stack("instances: { 1: {}, a: , b: }"));
     let config =
@@ -408,6 +416,14 @@ fn the_stack_file_is_validated_as_the_table_says() {
         ("depends_on: ['{{ if eq .Name `x` }}a{{ end }}']", "depends_on[0]", "empty stack reference"),
         ("ignore_inferred: ['']", "ignore_inferred[0]", "empty stack key"),
         ("ignore_inferred: ['{{ .X }}']", "ignore_inferred[0]", "unknown field .X"),
+        ("watch: ['']", "watch[0]", "empty glob"),
+        ("watch: x", "watch", "expected a list of texts"),
+        ("watch: [a, /x]", "watch[1]", "\"/x\": must be stack relative"),
+        ("watch: ['[a']", "watch[0]", "not a stack-relative glob"),
+        ("watch: ['*/../x']", "watch[0]", ".. must stand in front of every pattern"),
+        ("watch: ['{../a,b}/x']", "watch[0]", ".. must stand in front of every pattern"),
+        ("watch: ['{{ .X }}/**']", "watch[0]", "unknown field .X"),
+        ("instances: { a: { watch: [''] } }", "instances.a.watch[0]", "empty glob"),
         ("workspace: a/b", "workspace", "invalid characters"),
         ("workspace: a:b", "workspace", "invalid characters"),
         ("workspace: a b", "workspace", "invalid characters"),
