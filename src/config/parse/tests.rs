@@ -256,6 +256,28 @@ fn unknown_keys_are_refused_at_any_depth() {
 }
 
 #[test]
+fn a_known_key_at_the_wrong_place_is_sent_to_the_right_one() {
+    root_refuses(&[
+        ("instances: [a]", "instances", "`instances` belongs below `stacks` or in .stackorder.yaml"),
+        ("watch: [x]", "watch", "`watch` belongs in .stackorder.yaml"),
+        ("stacks: { depends_on: [x] }", "stacks.depends_on", "`depends_on` belongs in .stackorder.yaml"),
+        ("mode: on_merge", "mode", "`mode` belongs below `apply`"),
+        ("apply: { env: { A: b } }", "apply.env", "`env` belongs at the top level"),
+        ("env: { var_files: [x] }", "env.var_files", "`var_files` belongs at the top level"),
+        ("env: { stacks: { discover: [x] } }", "env.stacks", "is needed; `stacks` belongs at the top level"),
+    ]);
+    stack_refuses(&[
+        ("stacks: { discover: [x] }", "stacks", "`stacks` belongs in stackorder.yaml"),
+        ("apply: { mode: on_merge }", "apply.mode", "`mode` belongs below `apply` in stackorder.yaml"),
+        ("allowed_teams: [x]", "allowed_teams", "`allowed_teams` belongs below `apply`"),
+        ("env: { A: { workspace: x } }", "env.A.workspace", "`workspace` belongs at the top level"),
+        ("env: { watch: [x] }", "env.watch", "`watch` belongs at the top level"),
+        ("instances: { a: { tool: tofu } }", "instances.a.tool", "`tool` belongs at the top level"),
+    ]);
+    assert!(stack("env: { workspace: x }").env.contains_key("workspace"), "the name of a variable is free");
+}
+
+#[test]
 fn the_root_file_is_validated_as_the_table_says() {
     root_refuses(&[
         ("version: 2", "version", "only 1 is supported"),
