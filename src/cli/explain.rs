@@ -99,7 +99,7 @@ fn sentence(step: &Step, repo: &str) -> String {
     let (from, to) = (named(&step.from), named(&step.to));
     match step.by.as_str() {
         "changed" => format!("{from} changed, a file of {to}"),
-        "watch_path" => format!("{from} changed, which {to} reads"),
+        "watch_path" => format!("{from} changed, which {to} reads or watches"),
         "config" if step.from == ROOT_FILE => format!("{from} changed, and with it the settings of {to}"),
         "config" => format!("{from} changed, a hook that runs for {to}"),
         "removed" => format!("{to} is removed"),

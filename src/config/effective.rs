@@ -22,6 +22,8 @@ pub struct Effective {
     pub depends_on: Vec<String>,
     /// As `depends_on`, but not checked: an entry that names nothing suppresses nothing.
     pub ignore_inferred: Vec<String>,
+    /// Globs from the stack directory, none of which leads out of the repository; each with the key that holds it.
+    pub watch: Vec<Sourced<String>>,
     pub env: BTreeMap<String, EnvValue>,
     /// Empty when the instance uses no workspace of its own; never `default`.
     pub workspace: String,
@@ -68,6 +70,7 @@ pub struct Settings {
     pub var_files: Vec<Sourced<String>>,
     pub depends_on: Vec<Sourced<String>>,
     pub ignore_inferred: Vec<Sourced<String>>,
+    pub watch: Vec<Sourced<String>>,
     pub env: BTreeMap<String, Sourced<EnvValue>>,
     pub workspace: Sourced<String>,
     pub plan_output: Sourced<PlanOutput>,
@@ -90,6 +93,7 @@ pub fn effective(
         var_files: values(settings.var_files),
         depends_on: values(settings.depends_on),
         ignore_inferred: values(settings.ignore_inferred),
+        watch: settings.watch,
         env: settings.env.into_iter().map(|(name, sourced)| (name, sourced.value)).collect(),
         workspace: settings.workspace.value,
         plan_output: settings.plan_output.value,
@@ -141,6 +145,10 @@ pub fn settings(
     ignore_inferred.extend(rendering.list(&in_instance, "ignore_inferred", &chosen.ignore_inferred, |_| Ok(())));
     ignore_inferred.retain(|entry| !entry.value.trim().is_empty());
 
+    let in_repository = |glob: &str| entries::watch_from(path, glob);
+    let mut watch = rendering.list(&in_stack, "watch", &stack_config.watch, in_repository);
+    watch.extend(rendering.list(&in_instance, "watch", &chosen.watch, in_repository));
+
     let mut winners: BTreeMap<&String, (&Layer<'_>, &EnvValue)> = BTreeMap::new();
     for (layer, env) in [(&in_root, &root.env), (&in_stack, &stack_config.env), (&in_instance, &chosen.env)] {
         winners.extend(env.iter().map(|(name, value)| (name, (layer, value))));
@@ -179,6 +187,7 @@ pub fn settings(
         var_files,
         depends_on,
         ignore_inferred,
+        watch,
         env,
         workspace,
         plan_output: sourced_plan_output_of(root, stack, &instance.name),

@@ -2,7 +2,7 @@
 //!
 //! The same rules hold for what a file says and for what its templates render to.
 
-use crate::config::glob;
+use crate::config::glob::{self, parts};
 use crate::ids::{is_instance_name, normalise_path};
 
 /// `Err` holds the rule that is broken, without the value itself.
@@ -104,6 +104,24 @@ pub(super) fn stack_glob(text: &str) -> Rule {
     rule(inside, "not a stack-relative glob")?;
     let bare = text.strip_prefix("./").unwrap_or(text);
     glob::check(bare).map_err(|error| format!("not a stack-relative glob: {}", error.reason))
+}
+
+/// A glob from the stack directory that may lead out of it.
+pub(super) fn watch(text: &str) -> Rule {
+    rule(!text.trim().is_empty(), "empty glob")?;
+    rule(!text.starts_with('/'), "must be stack relative")?;
+    let behind = text.split('/').skip_while(|segment| !parts::has_pattern(segment));
+    let climbs = behind.flat_map(|segment| segment.split(['{', ',', '}'])).any(|part| part == "..");
+    rule(!climbs, ".. must stand in front of every pattern")?;
+    glob::check(text).map_err(|error| format!("not a stack-relative glob: {}", error.reason))
+}
+
+/// The same where the stack directory is known.
+pub(super) fn watch_from(directory: &str, text: &str) -> Rule {
+    watch(text)?;
+    let glob = parts::from_root(directory, text).ok_or("leads out of the repository")?;
+    rule(!glob.is_empty(), "is the whole repository; end it with /** for all files")?;
+    glob::check(&glob).map_err(|error| format!("not a stack-relative glob: {}", error.reason))
 }
 
 /// A glob for files that travel from plan to apply.

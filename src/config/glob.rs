@@ -3,6 +3,10 @@
 //! `**` any number of directories, `*` and `?` within one segment, `[abc]`, `[^a]`, `[!a]`, `{a,b}`, `\` escapes.
 //! A glob always stands for the whole path, counted from the base its key has; it never switches that base.
 //! `dir/**` matches `dir` itself as well as everything below; `dir/` is another way to write `dir`.
+//!
+//! - `parts`: globs as texts.
+
+pub mod parts;
 
 use globset::{Error, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 

@@ -272,6 +272,9 @@ pub struct StackConfig {
     pub depends_on: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignore_inferred: Vec<String>,
+    /// Globs from the stack directory, of files whose changes count although no scan can see that they are read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub watch: Vec<String>,
     /// The complete set of instances, when there is one (a list of names is read as a map without overrides).
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "names_or_map")]
     pub instances: BTreeMap<String, InstanceConfig>,
@@ -331,6 +334,8 @@ pub struct InstanceConfig {
     pub depends_on: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignore_inferred: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub watch: Vec<String>,
 }
 
 fn names_or_map<'de, D: serde::Deserializer<'de>>(d: D) -> Result<BTreeMap<String, InstanceConfig>, D::Error> {

@@ -76,6 +76,7 @@ impl Sources<'_> {
         }
         rows.list("depends_on", found.depends_on);
         rows.list("ignore_inferred", found.ignore_inferred);
+        rows.list("watch", found.watch);
         rows.push("plan_output", found.plan_output.map(|output| json!(output)));
         rows.push("apply.allowed_teams", found.allowed_teams.map(|teams| json!(teams)));
         for (key, value) in of_the_repository(self.root) {
@@ -185,6 +186,7 @@ instances:
   prod:
     backend_config: [a=b]
     apply: { allowed_teams: [kyc] }
+    watch: ['../../{{ .Instance }}/**']
 ";
         let prod = Instance { name: "prod".to_owned(), var_file: Some("prod.tfvars".to_owned()) };
         let rows = shown(root, stack, "live/kyc", &prod);
@@ -200,6 +202,7 @@ instances:
             "env.A = \"root\" (stackorder.yaml:3 env.A)",
             "env.B = {\"plan\":\"own\"} (live/kyc/.stackorder.yaml:3 env.B)",
             "depends_on = [] (default)",
+            "watch[0] = \"../../prod/**\" (live/kyc/.stackorder.yaml:8 instances.prod.watch[0])",
             "apply.allowed_teams = [\"kyc\"] (live/kyc/.stackorder.yaml:7 instances.prod.apply.allowed_teams)",
             "apply.mode = \"on_merge\" (stackorder.yaml:7 apply.mode)",
             "apply.on_conflict = \"queue\" (default)",

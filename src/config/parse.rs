@@ -5,7 +5,9 @@
 //! - `root`: the keys of `stackorder.yaml`.
 //! - `stack`: the keys of `.stackorder.yaml` and of instance overrides.
 //! - `settings`: the keys that both files share.
+//! - `places`: where a key belongs that stands at the wrong place.
 
+mod places;
 mod root;
 mod settings;
 mod stack;
@@ -21,7 +23,7 @@ pub use crate::config::problem::Problem;
 pub fn parse_repo_config(file: &str, bytes: &[u8]) -> Result<RepoConfig, Vec<Problem>> {
     let (root, repeated) = read(file, bytes)?;
     match root {
-        Some(node) => collect(file, &node, repeated, Reader::repo_config),
+        Some(node) => collect(Reader::new(file, places::in_root_file), &node, repeated, Reader::repo_config),
         None => Err(vec![Problem::of_key(file, "", "file is empty; the minimum is `version: 1`")]),
     }
 }
@@ -30,7 +32,7 @@ pub fn parse_repo_config(file: &str, bytes: &[u8]) -> Result<RepoConfig, Vec<Pro
 pub fn parse_stack_config(file: &str, bytes: &[u8]) -> Result<StackConfig, Vec<Problem>> {
     let (root, repeated) = read(file, bytes)?;
     match root {
-        Some(node) => collect(file, &node, repeated, Reader::stack_config),
+        Some(node) => collect(Reader::new(file, places::in_stack_file), &node, repeated, Reader::stack_config),
         None => Ok(StackConfig::default()),
     }
 }
@@ -47,12 +49,11 @@ fn read(file: &str, bytes: &[u8]) -> Result<(Option<Node>, Vec<Problem>), Vec<Pr
 }
 
 fn collect<'f, T>(
-    file: &'f str,
+    mut reader: Reader<'f>,
     node: &Node,
     repeated: Vec<Problem>,
     read: impl Fn(&mut Reader<'f>, &At<'_>) -> T,
 ) -> Result<T, Vec<Problem>> {
-    let mut reader = Reader::new(file);
     reader.problems = repeated;
     let config = read(&mut reader, &At { node, path: String::new() });
     if reader.problems.is_empty() {
@@ -62,7 +63,7 @@ fn collect<'f, T>(
     reader.problems.sort_by(|a, b| (a.line, &a.path).cmp(&(b.line, &b.path)));
     if is_full {
         let message = format!("only the first {PROBLEMS_MAX} problems are listed");
-        reader.problems.push(Problem::of_key(file, "", message));
+        reader.problems.push(Problem::of_key(reader.file, "", message));
     }
     Err(reader.problems)
 }

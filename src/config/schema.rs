@@ -101,6 +101,7 @@ fn overrides() -> Map<String, Value> {
     let properties = json!({
         "depends_on": texts("Stacks that must be applied first: path, path:instance or owner/repo//path; templates."),
         "ignore_inferred": texts("Stacks whose state is read without depending on them; templates."),
+        "watch": texts("Globs from the stack directory of files elsewhere whose changes reach the stack; templates."),
         "workspace": text("Terraform workspace; a template."),
         "backend_config": backend_config(),
         "var_files": var_files(),

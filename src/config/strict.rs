@@ -24,7 +24,9 @@ pub(super) struct TextAt<'n> {
 /// The problems of one file so far.
 #[derive(Debug)]
 pub(super) struct Reader<'f> {
-    file: &'f str,
+    pub(super) file: &'f str,
+    /// Where a key belongs that is known, but not where it stands.
+    place_of: fn(&str) -> Option<String>,
     pub(super) problems: Vec<Problem>,
 }
 
@@ -39,8 +41,8 @@ pub(super) struct Mapping<'n> {
 pub(super) const ITEMS_MAX: usize = 10_000;
 
 impl<'f> Reader<'f> {
-    pub(super) fn new(file: &'f str) -> Self {
-        Self { file, problems: Vec::new() }
+    pub(super) fn new(file: &'f str, place_of: fn(&str) -> Option<String>) -> Self {
+        Self { file, place_of, problems: Vec::new() }
     }
 
     pub(super) fn report(&mut self, line: u32, path: &str, message: impl Into<String>) {
@@ -64,6 +66,11 @@ impl<'f> Reader<'f> {
         }
     }
 
+    /// Where a name belongs if it is meant as a key of the configuration, as the end of a message.
+    pub(super) fn if_a_key(&self, name: &str) -> String {
+        (self.place_of)(name).map(|place| format!("; {place}")).unwrap_or_default()
+    }
+
     fn wrong_type(&mut self, at: &At<'_>, expected: &str) {
         let found = match &at.node.value {
             Value::Null => "nothing".to_owned(),
@@ -83,10 +90,9 @@ impl<'f> Reader<'f> {
             if self.is_full() {
                 break;
             }
-            let mut message = format!("key {} is not known here", quoted(&entry.key));
-            if let Some(suggestion) = nearest(&entry.key, known) {
-                message.push_str(&format!("; did you mean `{suggestion}`?"));
-            }
+            let meant = || nearest(&entry.key, known).map(|name| format!("did you mean `{name}`?"));
+            let advice = (self.place_of)(&entry.key).or_else(meant).map(|advice| format!("; {advice}"));
+            let message = format!("key {} is not known here{}", quoted(&entry.key), advice.unwrap_or_default());
             self.report(entry.line, &key_path(&at.path, &entry.key), message);
         }
         Some(Mapping { path: at.path.clone(), entries: known_entries })

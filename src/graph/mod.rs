@@ -3,7 +3,7 @@
 //! - `model`: the graph as it is stored and sent; `sorted`: its one order.
 //! - `resolution`: the answer to "what does this change reach".
 //! - `ordering`: which stack comes before which, as numbers.
-//! - `paths`: changed paths to their owners.
+//! - `paths`: changed paths to their owners; `watch_globs`: the globs among what they watch.
 //! - `affected`: which stacks a change reaches, and why.
 //! - `cycles`: cycles among stacks.
 //! - `settings`: what a job has to know of a stack.
@@ -33,6 +33,7 @@ pub mod svg;
 pub mod text;
 pub mod union;
 pub mod validate;
+mod watch_globs;
 
 pub use ordering::{Ordering, ordering};
 pub use resolve::{ResolveRequest, resolve};

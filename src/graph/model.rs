@@ -50,7 +50,8 @@ pub struct Stack {
     pub external: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub watch_paths: Vec<String>,
-    /// What `fileset` looks for outside of the directory: a file that appears or goes there is watched too.
+    /// What `fileset` looks for outside of the directory, and what the configuration says to watch: a file that appears
+    /// or goes there counts too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub watch_globs: Vec<String>,
     /// What matters only when this stack is planned; never repeated in `Graph::warnings`.

@@ -1,14 +1,15 @@
 //! From changed paths to the stacks and modules that own or watch them (spec 11 §9).
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 
 use super::model::{Graph, ModuleKind, Stack, Warning};
 use super::ordering::Ordering;
+use super::watch_globs::WatchGlobs;
 use crate::config::effective::{Instance, InstanceRules, effective};
-use crate::config::glob::{self, GlobError, PathGlobs};
+use crate::config::glob::{GlobError, PathGlobs};
 use crate::config::model::RepoConfig;
 use crate::config::{ROOT_FILE, STACK_FILE};
 use crate::ids::{STACK_KEY_BYTES_MAX, is_instance_name, normalise_path, split_key};
@@ -90,7 +91,7 @@ struct Sorter<'g> {
 
 impl<'g> Sorter<'g> {
     fn of(graph: &'g Graph, ordering: &Ordering, config: &'g RepoConfig, warnings: &mut Vec<Warning>) -> Self {
-        Self { owners: Owners::of(graph, ordering, config, warnings), ignore: ignore_globs(config, warnings) }
+        Self { owners: Owners::of(graph, ordering, config), ignore: ignore_globs(config, warnings) }
     }
 
     fn sort(&self, path: &str, touched: &mut Touched<'g>) {
@@ -155,38 +156,11 @@ struct FileUses<'g> {
     backend_files: HashSet<String>,
 }
 
-/// Globs of stacks, and for each the stacks that watch what it matches.
-struct WatchGlobs<'g> {
-    compiled: PathGlobs,
-    stacks: Vec<Vec<(usize, &'g Stack)>>,
-}
-
-/// Most different globs of all stacks together; compiling more takes seconds.
-const WATCH_GLOBS_MAX: usize = 1_000;
-
-impl<'g> WatchGlobs<'g> {
-    fn of(watching: BTreeMap<&'g str, Vec<(usize, &'g Stack)>>, warnings: &mut Vec<Warning>) -> Self {
-        let all = watching.len();
-        let valid = watching.into_iter().take(WATCH_GLOBS_MAX).filter(|(glob, _)| glob::check(glob).is_ok());
-        let (globs, stacks): (Vec<String>, Vec<_>) = valid.map(|(glob, stacks)| (glob.to_owned(), stacks)).unzip();
-        let compiled = PathGlobs::new(&globs);
-        if compiled.is_err() || globs.len() < all {
-            let used = if compiled.is_ok() { globs.len() } else { 0 };
-            let message = format!("only {used} of {all} patterns of files that stacks read are watched");
-            warnings.push(Warning::new("watch_globs", message));
-        }
-        match compiled {
-            Ok(compiled) => Self { compiled, stacks },
-            Err(_) => Self { compiled: PathGlobs::lenient(&[]).0, stacks: Vec::new() },
-        }
-    }
-}
-
 impl<'g> Owners<'g> {
-    fn of(graph: &'g Graph, ordering: &Ordering, config: &'g RepoConfig, warnings: &mut Vec<Warning>) -> Self {
+    fn of(graph: &'g Graph, ordering: &Ordering, config: &'g RepoConfig) -> Self {
         let (mut stacks, mut modules, mut watched) =
             (HashMap::with_capacity(graph.stacks.len()), HashMap::new(), HashMap::new());
-        let mut globs: BTreeMap<&str, Vec<(usize, &Stack)>> = BTreeMap::new();
+        let mut globs = WatchGlobs::default();
         for stack in graph.stacks.iter().filter(|stack| !stack.external) {
             let Some(number) = ordering.index(&stack.key).filter(|stack| ordering.is_schedulable(*stack)) else {
                 continue;
@@ -196,7 +170,7 @@ impl<'g> Owners<'g> {
                 watched.entry(path.as_str()).or_insert_with(Vec::new).push(number);
             }
             for glob in &stack.watch_globs {
-                globs.entry(glob).or_default().push((number, stack));
+                globs.add(glob, number);
             }
         }
         for module in graph.modules.iter().filter(|module| module.kind == ModuleKind::Local && !module.path.is_empty())
@@ -204,21 +178,21 @@ impl<'g> Owners<'g> {
             modules.entry(module.path.as_str()).or_insert_with(Vec::new).push(module.key.as_str());
         }
         let rules = InstanceRules::new(config).ok();
-        Self { config, rules, stacks, modules, watched, globs: WatchGlobs::of(globs, warnings) }
+        Self { config, rules, stacks, modules, watched, globs }
     }
 
     /// Whether anybody has to do with the path.
     fn touch(&self, path: &str, touched: &mut Touched<'g>) -> bool {
         let mut owned = false;
         let enclosing = || std::iter::once(path).chain(ancestors(path));
-        let mut owner = "";
+        let mut own = Vec::new();
         if let Some(directory) = enclosing().find_map(|directory| self.stacks.get(directory)) {
-            match self.user(path, directory) {
-                User::All => touched.changed.extend(directory.stacks.iter().map(|(number, _)| *number)),
-                User::Only(only) => drop(touched.changed.insert(only)),
-                User::Gone => {}
-            }
-            owner = directory.stacks.first().map_or("", |(_, stack)| stack.path.as_str());
+            own = match self.user(path, directory) {
+                User::All => directory.stacks.iter().map(|(number, _)| *number).collect(),
+                User::Only(only) => vec![only],
+                User::Gone => Vec::new(),
+            };
+            touched.changed.extend(&own);
             owned = true;
         }
         if let Some(modules) = enclosing().find_map(|directory| self.modules.get(directory)) {
@@ -232,11 +206,10 @@ impl<'g> Owners<'g> {
             touched.watching.extend(stacks);
             owned = true;
         }
-        for glob in self.globs.compiled.matching(path) {
-            let watching = self.globs.stacks[glob].iter().filter(|(_, stack)| stack.path != owner);
-            touched.watching.extend(watching.map(|(number, _)| *number));
-            owned = true;
-        }
+        let watching = self.globs.watching(path, &mut touched.warnings);
+        owned |= !watching.is_empty();
+        // A stack's own file needs no second reason.
+        touched.watching.extend(watching.into_iter().filter(|number| !own.contains(number)));
         owned
     }
 

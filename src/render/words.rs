@@ -138,7 +138,7 @@ pub fn run_status(status: RunStatus) -> &'static str {
 pub fn reason(reason: Reason) -> &'static str {
     match reason {
         Reason::Changed => "its files changed",
-        Reason::WatchPath => "a file it reads changed",
+        Reason::WatchPath => "a file it reads or watches changed",
         Reason::Config => "its settings changed",
         Reason::Module => "a module it uses changed",
         Reason::ReadsState => "it reads the state of an affected stack",

@@ -6,18 +6,19 @@
 //! warning, unless it begins in a directory whose every file counts anyway.
 
 use std::borrow::Cow;
-use std::cell::{OnceCell, RefCell};
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::directory::{At, Directory};
 use super::evaluation::Scope;
-use super::files::{EntryKind, ancestors, join, parent};
+use super::file_sets::{self, FileSets, Place};
+use super::files::{ancestors, file_name, join, parent};
 use super::reader::Reader;
 use super::stacks::Built;
 use super::terraform_file::FileRead;
 use super::value::Expression;
-use crate::config::glob::PathGlobs;
+use crate::config::glob::parts::{from_root, has_pattern, literal_start, segments};
 use crate::graph::model::Warning;
 
 /// What one call comes to, and the directory whose files hold it.
@@ -54,12 +55,14 @@ pub(super) fn may_leave(reader: &Reader<'_>, directory: &str, read: &FileRead) -
             (begins_here && !climbs(&written)).then(|| directory.to_owned())
         }
     };
+    // What a set finds behind a link lies anywhere.
+    let looks_behind_links = || read.pattern.is_some() && reader.tree.has_links_below(directory);
     // A directory in between may be a module or stack of its own.
     let is_below = |path: &str| path == directory || path.starts_with(&format!("{directory}/"));
     inner.is_none_or(|path| {
         let mut between = std::iter::once(path.as_str()).chain(ancestors(&path)).take_while(|it| *it != directory);
         !is_below(&path) || between.any(|it| reader.has_terraform(it))
-    })
+    }) || looks_behind_links()
 }
 
 /// Who reads.
@@ -121,7 +124,7 @@ impl View<'_, '_> {
             return Some(Target::Path(submodule.to_owned()));
         }
         // Git tells of a change where the file really is.
-        let real = tree.real_directory(parent(&path)).and_then(|real| join(&real, super::files::file_name(&path)));
+        let real = tree.real_path(parent(&path)).and_then(|real| join(&real, file_name(&path)));
         Some(Target::Path(real.unwrap_or(path)))
     }
 
@@ -129,28 +132,17 @@ impl View<'_, '_> {
         if is_elsewhere(directory) {
             return Ok(None);
         }
-        let escaped: Vec<String> = self.stack.split('/').map(escape).collect();
-        let escaped: Vec<&str> = escaped.iter().map(String::as_str).collect();
         let (directory, pattern) = (without_negation(directory), without_negation(pattern));
-        let written = directory.split('/').chain(pattern.split('/'));
-        let Some(glob) = cleaned(escaped.into_iter().chain(written)) else { return Ok(None) };
-        let start = literal_start(&glob);
-        if let Some(submodule) = self.reader.tree.submodule_of(&start) {
-            return Ok(Some(Target::Path(submodule.to_owned())));
-        }
-        if !has_pattern(&glob) {
-            return Ok(Some(Target::Path(start)));
-        }
-        let real = self.reader.tree.real_directory(&start).filter(|real| *real != start);
-        let glob = match real {
-            None => glob,
-            Some(real) => {
-                let rest: Vec<&str> = glob.split('/').skip(segments(&start).count()).collect();
-                segments(&real).map(escape).chain(rest.into_iter().map(str::to_owned)).collect::<Vec<_>>().join("/")
+        let written = format!("{directory}/{pattern}");
+        let Some(glob) = from_root(self.stack, &written).filter(|glob| !glob.is_empty()) else { return Ok(None) };
+        Ok(Some(match file_sets::place(&self.reader.tree, &glob) {
+            Place::Submodule(path) => Target::Path(path),
+            Place::Glob(glob) if !has_pattern(&glob) => Target::Path(literal_start(&glob)),
+            Place::Glob(glob) => {
+                crate::config::glob::check(&glob).map_err(|error| format!("its pattern {error}"))?;
+                Target::Glob(glob)
             }
-        };
-        crate::config::glob::check(&glob).map_err(|error| format!("its pattern {error}"))?;
-        Ok(Some(Target::Glob(glob)))
+        }))
     }
 
     fn unknown(self, read: &At<FileRead>, begins: &str, why: &str) -> Target {
@@ -192,60 +184,6 @@ fn relative(from: &str, to: &str) -> String {
     if way.is_empty() { ".".to_owned() } else { way.join("/") }
 }
 
-fn segments(path: &str) -> impl Iterator<Item = &str> {
-    path.split('/').filter(|segment| !segment.is_empty())
-}
-
-/// Segments of a glob without those that mean nothing; `None` when it leaves the repository.
-fn cleaned<'s>(written: impl Iterator<Item = &'s str>) -> Option<String> {
-    let mut kept: Vec<&str> = Vec::new();
-    for segment in written {
-        match segment {
-            "" | "." => {}
-            ".." => drop(kept.pop()?),
-            other => kept.push(other),
-        }
-    }
-    (!kept.is_empty()).then(|| kept.join("/"))
-}
-
-const PATTERN_LETTERS: [char; 6] = ['*', '?', '[', ']', '{', '}'];
-
-fn has_pattern(text: &str) -> bool {
-    let mut escaped = false;
-    text.chars().any(|letter| {
-        let is_pattern = !escaped && PATTERN_LETTERS.contains(&letter);
-        escaped = !escaped && letter == '\\';
-        is_pattern
-    })
-}
-
-fn escape(segment: &str) -> String {
-    let mut escaped = String::with_capacity(segment.len());
-    for letter in segment.chars() {
-        if letter == '\\' || PATTERN_LETTERS.contains(&letter) {
-            escaped.push('\\');
-        }
-        escaped.push(letter);
-    }
-    escaped
-}
-
-/// The directories in front of the first segment with a pattern, as a path.
-fn literal_start(glob: &str) -> String {
-    let literal: Vec<String> = glob.split('/').take_while(|segment| !has_pattern(segment)).map(unescape).collect();
-    literal.join("/")
-}
-
-fn unescape(segment: &str) -> String {
-    let mut plain = String::with_capacity(segment.len());
-    let mut letters = segment.chars();
-    while let Some(letter) = letters.next() {
-        plain.extend(if letter == '\\' { letters.next() } else { Some(letter) });
-    }
-    plain
-}
-
 /// Which directories own what lies in them.
 pub(super) struct Owners<'a> {
     pub stacks: &'a BTreeMap<String, Directory>,
@@ -279,11 +217,11 @@ impl Owners<'_> {
 /// Gives every stack the files that its own files and its modules read elsewhere; `of_modules` by stack key.
 pub(super) fn watch(
     reader: &Reader<'_>,
+    sets: &FileSets<'_, '_>,
     stacks: &mut [Built],
     mut of_modules: BTreeMap<String, Found>,
     owners: &Owners<'_>,
 ) -> Vec<Warning> {
-    let matches = Matches { reader, found: RefCell::default(), looked_at: 0.into() };
     let mut warnings = Vec::new();
     for built in stacks {
         let mut found = of_modules.remove(&built.stack.key).unwrap_or_default();
@@ -297,16 +235,22 @@ pub(super) fn watch(
         let path = built.stack.path.clone();
         let mut paths: BTreeSet<String> = built.stack.watch_paths.drain(..).collect();
         let mut globs = BTreeSet::new();
+        let is_elsewhere_too = |glob: &str, by: &str| {
+            let start = literal_start(glob);
+            !owners.is_own_tree(&start, &path, by) || reader.tree.has_links_below(&start)
+        };
         for (by, target) in &found {
             match target {
                 Target::Path(target) if !owners.is_own(target, &path, by) => {
                     reader.note(target);
                     paths.insert(target.clone());
                 }
-                Target::Glob(glob) if !owners.is_own_tree(&literal_start(glob), &path, by) => {
-                    globs.insert(glob.clone());
-                    let matched = matches.of(glob);
-                    paths.extend(matched.iter().filter(|it| !owners.is_own(it, &path, by)).cloned());
+                Target::Glob(glob) if is_elsewhere_too(glob, by) => {
+                    let set = sets.set(glob);
+                    let elsewhere = |glob: &&String| !owners.is_own_tree(&literal_start(glob), &path, by);
+                    globs.extend(set.globs.iter().filter(elsewhere).cloned());
+                    paths.extend(set.files.iter().filter(|it| !owners.is_own(it, &path, by)).cloned());
+                    warnings.extend(set.is_cut.then(|| file_sets::too_many_links(glob).of_stack(&built.stack.key)));
                 }
                 Target::Path(_) | Target::Glob(_) | Target::Unknown { .. } => {}
             }
@@ -332,56 +276,6 @@ fn is_within(path: &str, directory: &str) -> bool {
     path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || directory.is_empty() || rest.starts_with('/'))
 }
 
-/// Files that globs match, each glob expanded once.
-struct Matches<'a, 'f> {
-    reader: &'a Reader<'f>,
-    found: RefCell<BTreeMap<String, Rc<Vec<String>>>>,
-    looked_at: std::cell::Cell<usize>,
-}
-
-/// Most files of one glob that are listed. The glob itself stands for all of them, and a graph has to stay small enough
-/// to be sent.
-const MATCHES_MAX: usize = 100;
-
-/// Most names that all globs of a repository are compared with, which takes some seconds.
-const NAMES_MAX: usize = 10_000_000;
-
-impl Matches<'_, '_> {
-    fn of(&self, glob: &str) -> Rc<Vec<String>> {
-        if let Some(known) = self.found.borrow().get(glob) {
-            return known.clone();
-        }
-        let matched = Rc::new(self.expand(glob));
-        // Which names there are decides what the graph says, whatever the files hold.
-        matched.iter().for_each(|path| self.reader.note_name(path));
-        self.found.borrow_mut().insert(glob.to_owned(), matched.clone());
-        matched
-    }
-
-    fn expand(&self, glob: &str) -> Vec<String> {
-        let Ok(globs) = PathGlobs::new(&[glob.to_owned()]) else { return Vec::new() };
-        let start = literal_start(glob);
-        let tree = &self.reader.tree;
-        let is_file = |path: &str| matches!(tree.kind(path), Some(EntryKind::File | EntryKind::FileLink { .. }));
-        let path = |name: &str| if start.is_empty() { name.to_owned() } else { format!("{start}/{name}") };
-        let affordable = NAMES_MAX.saturating_sub(self.looked_at.get());
-        let look = || self.looked_at.set(self.looked_at.get() + 1);
-        let names: Vec<String> = tree.below(&start).take(affordable).inspect(|_| look()).map(path).collect();
-        let mut matched: Vec<String> =
-            names.iter().filter(|path| globs.matches(path) && is_file(path)).take(MATCHES_MAX).cloned().collect();
-        // The tool looks into linked directories, and git tells of a change where the files really are.
-        for link in &names {
-            let Some(EntryKind::DirectoryLink { target }) = tree.kind(link) else { continue };
-            let affordable = NAMES_MAX.saturating_sub(self.looked_at.get());
-            let below = tree.below(target).take(affordable).inspect(|_| look());
-            let matching = below.filter(|name| globs.matches(&format!("{link}/{name}")));
-            let real = matching.map(|name| format!("{target}/{name}")).filter(|path| is_file(path));
-            matched.extend(real.take(MATCHES_MAX.saturating_sub(matched.len())));
-        }
-        matched
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -397,16 +291,5 @@ mod tests {
         ] {
             assert_eq!(relative(from, to), way, "{from} {to}");
         }
-    }
-
-    #[test]
-    fn globs_are_cut_into_what_is_written_out_and_what_is_a_pattern() {
-        assert_eq!(literal_start("a/b/*.json"), "a/b");
-        assert_eq!(literal_start(r"a\[1\]/x/{b,c}/d"), "a[1]/x");
-        assert_eq!(literal_start("**"), "");
-        assert_eq!(cleaned("a/./b//../*.x".split('/')).as_deref(), Some("a/*.x"));
-        assert_eq!(cleaned("a/../../x".split('/')), None);
-        assert_eq!(unescape(&escape(r"[a]\{*}")), r"[a]\{*}");
-        assert!(has_pattern("a?") && !has_pattern(r"a\?") && has_pattern(r"a\\?"));
     }
 }

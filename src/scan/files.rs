@@ -151,8 +151,7 @@ impl<'f> Tree<'f> {
     }
 
     pub fn kind(&self, path: &str) -> Option<&EntryKind> {
-        let at = self.entries.binary_search_by(|entry| entry.path.as_str().cmp(path)).ok()?;
-        Some(&self.entries[at].kind)
+        self.entry(path).first().map(|entry| &entry.kind)
     }
 
     /// Every directory that holds a file, also deep below, the root as an empty path.
@@ -177,13 +176,21 @@ impl<'f> Tree<'f> {
 
     /// Names of all files below a directory, relative to it.
     pub fn below<'a>(&'a self, directory: &'a str) -> impl Iterator<Item = &'a str> {
+        let length = if directory.is_empty() { 0 } else { directory.len() + 1 };
+        self.entries_below(directory).iter().map(move |entry| &entry.path[length..])
+    }
+
+    /// All entries below a directory.
+    pub fn entries_below(&self, directory: &str) -> &[Entry] {
         let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
-        let length = prefix.len();
-        let first = self.entries.partition_point(|entry| entry.path < prefix);
-        self.entries[first..]
-            .iter()
-            .take_while(move |entry| entry.path.starts_with(&prefix))
-            .map(move |entry| &entry.path[length..])
+        let from = &self.entries[self.entries.partition_point(|entry| entry.path < prefix)..];
+        &from[..from.partition_point(|entry| entry.path.starts_with(&prefix))]
+    }
+
+    /// The entry of a path, if there is one.
+    pub fn entry(&self, path: &str) -> &[Entry] {
+        let found = self.entries.binary_search_by(|entry| entry.path.as_str().cmp(path));
+        found.map_or(&[], |at| &self.entries[at..=at])
     }
 
     /// The same without what is known to be no file. A link that cannot be followed might have been one.
@@ -197,6 +204,11 @@ impl<'f> Tree<'f> {
 
     /// The directory that a path stands for once links are followed, as the tool records it.
     pub fn real_directory(&self, path: &str) -> Option<String> {
+        self.real_path(path).filter(|path| self.is_directory(path))
+    }
+
+    /// Where a path leads once links to directories are followed, whether there is something or not; `None` in circles.
+    pub fn real_path(&self, path: &str) -> Option<String> {
         let mut path = path.to_owned();
         for _ in 0..LINKS_MAX {
             let link = ancestors_and_self(&path).find_map(|prefix| match self.kind(prefix) {
@@ -204,11 +216,23 @@ impl<'f> Tree<'f> {
                 _ => None,
             });
             match link {
-                None => return self.is_directory(&path).then_some(path),
+                None => return Some(path),
                 Some((length, target)) => path = normalise_path(&format!("{target}/{}", &path[length..])),
             }
         }
         None
+    }
+
+    /// Every link to a directory with its end, sorted by path.
+    pub fn directory_links(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.entries.iter().filter_map(|entry| match &entry.kind {
+            EntryKind::DirectoryLink { target } => Some((entry.path.as_str(), target.as_str())),
+            EntryKind::File | EntryKind::FileLink { .. } | EntryKind::BadLink { .. } | EntryKind::Submodule => None,
+        })
+    }
+
+    pub fn has_links_below(&self, directory: &str) -> bool {
+        self.entries_below(directory).iter().any(|entry| matches!(entry.kind, EntryKind::DirectoryLink { .. }))
     }
 
     /// The submodule that holds a path.

@@ -12,9 +12,11 @@
 //! - `module_source`, `module_calls`: what a module call means.
 //! - `modules`, `module_values`: where calls lead, for everybody and for each stack.
 //! - `remote_state`, `edges`: which stacks depend on which.
+//! - `file_sets`: the files that a glob stands for.
 //! - `file_reads`: files that expressions read elsewhere.
 //! - `incomplete`: which stacks may have more edges than could be read.
 //! - `watch_paths`: inputs outside the directory of a stack.
+//! - `watch_entries`: files that the configuration says to watch.
 //! - `unused`: entries of the configuration that match nothing.
 //! - `configuration`: all problems of the configuration, and the settings of each stack with their origins.
 
@@ -25,6 +27,7 @@ pub mod directory;
 mod edges;
 pub mod evaluation;
 mod file_reads;
+mod file_sets;
 pub mod files;
 pub mod hcl;
 mod incomplete;
@@ -40,6 +43,7 @@ mod stacks;
 pub mod terraform_file;
 mod unused;
 pub mod value;
+mod watch_entries;
 mod watch_paths;
 
 pub use files::{Entry, EntryKind, Files, MemoryFiles};
@@ -117,7 +121,9 @@ fn graph_of(files: &dyn Files, options: &ScanOptions) -> Result<Scanned, Vec<Sca
     let local = modules.modules.iter().filter(|module| module.kind == ModuleKind::Local);
     let local = local.map(|module| module.path.clone()).collect();
     let owners = file_reads::Owners { stacks: &directories, modules: &local };
-    warnings.extend(file_reads::watch(&reader, &mut stacks, modules.file_reads, &owners));
+    let sets = file_sets::FileSets::of(&reader);
+    warnings.extend(file_reads::watch(&reader, &sets, &mut stacks, modules.file_reads, &owners));
+    warnings.extend(watch_entries::add(&reader, &sets, &config, &mut stacks));
     warnings.append(&mut reader.warnings);
     incomplete::mark(&mut stacks, &modules.modules, &modules.edges, &warnings);
     let edges = edges::find(&reader, &stacks, &directories, &modules.reads, &options.repo);

@@ -12,7 +12,7 @@ use super::modules::Place;
 use super::reader::Reader;
 use super::value::Expression;
 use super::{Globs, ScanError, backend, incomplete, modules, terraform_file, warning_in, watch_paths};
-use crate::config::effective::{Effective, Instance, InstanceRules, effective};
+use crate::config::effective::{Effective, Instance, InstanceRules, Sourced, effective};
 use crate::config::model::{RepoConfig, StackConfig, Tool};
 use crate::config::parse::parse_stack_config;
 use crate::config::{ROOT_FILE, stack_file};
@@ -25,6 +25,8 @@ pub(super) struct Built {
     /// As rendered, not yet resolved.
     pub depends_on: Vec<String>,
     pub ignore_inferred: Vec<String>,
+    /// Globs from its directory, each with its key.
+    pub watch: Vec<Sourced<String>>,
     pub inputs: Inputs,
     scope: OnceCell<Rc<Scope>>,
 }
@@ -265,8 +267,8 @@ impl Builder<'_, '_> {
             warnings,
             key,
         };
-        let (depends_on, ignore_inferred) = (settings.depends_on, settings.ignore_inferred);
-        self.found.stacks.push(Built { stack, depends_on, ignore_inferred, inputs: values, scope });
+        let Effective { depends_on, ignore_inferred, watch, .. } = settings;
+        self.found.stacks.push(Built { stack, depends_on, ignore_inferred, watch, inputs: values, scope });
     }
 
     /// The backend as the files have it for one instance.

@@ -9,6 +9,7 @@ pub mod sample;
 mod stacks;
 mod values;
 mod warnings;
+mod watch_entries;
 
 use super::*;
 use crate::graph::model::{EdgeType, NodeKind};

@@ -82,6 +82,22 @@ fn the_settings_of_a_stack_say_where_they_come_from() {
 }
 
 #[test]
+fn files_to_watch_are_shown_checked_and_reach_their_stack() {
+    let place = sample();
+    write(place.path(), "live/net/.stackorder.yaml", "watch: ['../../lambda/{{ .Name }}/**']\ninstances: [eu]\n");
+    write(place.path(), "lambda/net/handler.py", "");
+    let words = |output: Output| stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    let shown = words(config(place.path(), &["show", "live/net:eu"]));
+    assert!(shown.contains("watch[0] ../../lambda/net/** live/net/.stackorder.yaml:1 watch[0] "), "{shown}");
+
+    write(place.path(), "live/net/.stackorder.yaml", "watch:\n  - ../../../../**\n");
+    let output = config(place.path(), &["validate"]);
+    assert_eq!(output.status.code(), Some(1));
+    let expected = "live/net/.stackorder.yaml: watch[0]: \"../../../../**\": leads out of the repository (line 2)\n";
+    assert_eq!(stdout(&output), expected);
+}
+
+#[test]
 fn the_schemas_are_printed_as_they_are_published() {
     let place = tempfile::tempdir().unwrap();
     for (args, published) in [

@@ -114,3 +114,38 @@ environments: { bad: \"{{ .Name }}\\n\" }
          invalid characters: a workspace may not hold /, :, blanks or control characters"
     );
 }
+
+#[test]
+fn globs_to_watch_add_up_and_keep_the_key_that_holds_them() {
+    let stack = "watch: ['../../lambda/{{ .Name }}/**', own.json]
+instances: { eu: , us: { watch: ['../../lambda/{{ .Instance }}.py'] } }
+";
+    let watch = |instance: &str| {
+        let found = of("version: 1", stack, "live/a", instance).unwrap().watch;
+        found.into_iter().map(|it| format!("{} {:?}", it.value, it.source)).collect::<Vec<_>>()
+    };
+    let of_the_stack = ["../../lambda/a/** Stack(\"watch[0]\")", "own.json Stack(\"watch[1]\")"];
+    assert_eq!(watch("eu"), of_the_stack);
+    assert_eq!(watch("us")[..2], of_the_stack);
+    assert_eq!(watch("us")[2], "../../lambda/us.py Stack(\"instances.us.watch[0]\")");
+}
+
+#[test]
+fn a_glob_to_watch_that_leaves_the_repository_is_refused_at_its_key() {
+    let stack = "watch: [../../x, ../../../x, ../.., '{{ .Instance }}']
+instances: { a: { watch: ['../{{ .Path }}/../../../*'] } }
+";
+    let shown: Vec<String> =
+        of("version: 1", stack, "live/a", "a").unwrap_err().iter().map(Problem::to_string).collect();
+    assert_eq!(
+        shown,
+        [
+            "live/a/.stackorder.yaml: watch[1]: \"../../../x\": leads out of the repository",
+            "live/a/.stackorder.yaml: watch[2]: \"../..\": is the whole repository; end it with /** for all files",
+        ]
+    );
+    let climbing = "watch: ['{{ dir .Path }}/../../../../x']";
+    let shown = of("version: 1", climbing, "live/a", "a").unwrap_err()[0].to_string();
+    assert!(shown.ends_with("for live/a:a: leads out of the repository"), "{shown}");
+    assert!(of("version: 1", "watch: ['{{ if eq .Name `b` }}x{{ end }}']", "live/a", "a").is_err(), "an empty one");
+}

@@ -14,7 +14,7 @@ use crate::config::yaml::Value;
 use crate::config::{cron, entries};
 use crate::ids::normalise_path;
 
-const TOP: [&str; 15] = [
+pub(super) const TOP: [&str; 15] = [
     "version",
     "tool",
     "tool_version",
@@ -31,8 +31,9 @@ const TOP: [&str; 15] = [
     "checks",
     "plan_lock",
 ];
-const STACKS: [&str; 7] = ["discover", "include", "exclude", "ignore", "ignore_lockfile", "instances", "plan_files"];
-const APPLY: [&str; 11] = [
+pub(super) const STACKS: [&str; 7] =
+    ["discover", "include", "exclude", "ignore", "ignore_lockfile", "instances", "plan_files"];
+pub(super) const APPLY: [&str; 11] = [
     "mode",
     "require_approvals",
     "require_codeowner_review",
@@ -45,6 +46,12 @@ const APPLY: [&str; 11] = [
     "require_up_to_date",
     "required_checks",
 ];
+
+pub(super) const INSTANCES_FROM: [&str; 1] = ["from_var_files"];
+pub(super) const MODULES: [&str; 1] = ["paths"];
+pub(super) const PROPAGATE: [&str; 2] = ["dependents", "cross_repo"];
+pub(super) const DRIFT: [&str; 2] = ["schedule", "open_issue"];
+pub(super) const CHECKS: [&str; 1] = ["per_stack_max"];
 
 impl Reader<'_> {
     pub(super) fn repo_config(&mut self, at: &At<'_>) -> RepoConfig {
@@ -95,7 +102,7 @@ impl Reader<'_> {
     }
 
     fn instances_from(&mut self, at: &At<'_>) -> Option<InstancesFrom> {
-        let mapping = self.mapping(at, &["from_var_files"])?;
+        let mapping = self.mapping(at, &INSTANCES_FROM)?;
         let mut from = InstancesFrom::default();
         if let Some(text) = mapping.take("from_var_files").and_then(|at| self.text(&at))
             && !text.text.is_empty()
@@ -107,7 +114,7 @@ impl Reader<'_> {
     }
 
     fn modules(&mut self, at: &At<'_>) -> Option<ModulesConfig> {
-        let mapping = self.mapping(at, &["paths"])?;
+        let mapping = self.mapping(at, &MODULES)?;
         let mut modules = ModulesConfig::default();
         let paths = self.checked_list(&mapping, "paths", entries::repository_glob);
         set(&mut modules.paths, paths.filter(|globs| !globs.is_empty()));
@@ -140,7 +147,7 @@ impl Reader<'_> {
 
     fn propagate(&mut self, at: &At<'_>) -> Option<PropagateConfig> {
         const CROSS_REPO: [(&str, CrossRepo); 2] = [("off", CrossRepo::Off), ("plan", CrossRepo::Plan)];
-        let mapping = self.mapping(at, &["dependents", "cross_repo"])?;
+        let mapping = self.mapping(at, &PROPAGATE)?;
         let mut propagate = PropagateConfig::default();
         set(&mut propagate.dependents, self.switch(&mapping, "dependents"));
         set(&mut propagate.cross_repo, mapping.take("cross_repo").and_then(|at| self.choice(&at, &CROSS_REPO)));
@@ -148,7 +155,7 @@ impl Reader<'_> {
     }
 
     fn drift(&mut self, at: &At<'_>) -> Option<DriftConfig> {
-        let mapping = self.mapping(at, &["schedule", "open_issue"])?;
+        let mapping = self.mapping(at, &DRIFT)?;
         let mut drift = DriftConfig::default();
         if let Some(text) = mapping.take("schedule").and_then(|at| self.text(&at))
             && !text.text.trim().is_empty()
@@ -161,7 +168,7 @@ impl Reader<'_> {
     }
 
     fn checks(&mut self, at: &At<'_>) -> Option<ChecksConfig> {
-        let mapping = self.mapping(at, &["per_stack_max"])?;
+        let mapping = self.mapping(at, &CHECKS)?;
         let mut checks = ChecksConfig::default();
         set(&mut checks.per_stack_max, mapping.take("per_stack_max").and_then(|at| self.count(&at, 0)));
         Some(checks)

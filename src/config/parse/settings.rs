@@ -104,29 +104,32 @@ impl Reader<'_> {
             if let Err(broken) = entries::env_name(&entry.key) {
                 self.report(entry.line, &path, format!("{}: {broken}", quoted(&entry.key)));
             }
-            if let Some(value) = self.env_value(&At { node: &entry.value, path }) {
+            if let Some(value) = self.env_value(&entry.key, &At { node: &entry.value, path }) {
                 env.insert(entry.key.clone(), value);
             }
         }
         Some(env)
     }
 
-    fn env_value(&mut self, at: &At<'_>) -> Option<EnvValue> {
+    fn env_value(&mut self, name: &str, at: &At<'_>) -> Option<EnvValue> {
         match &at.node.value {
             Value::Scalar { .. } | Value::Null => self.env_text(at.node, &at.path).map(EnvValue::Every),
             Value::List(_) => {
-                let message = "found a list; a value is a text or a mapping of plan, apply and drift";
+                let elsewhere = self.if_a_key(name);
+                let message =
+                    format!("found a list; a value is a text or a mapping of plan, apply and drift{elsewhere}");
                 self.report(at.node.line, &at.path, message);
                 None
             }
             Value::Map(entries) => {
                 if !entries.iter().any(|entry| MODES.contains(&entry.key.as_str())) {
-                    self.report(at.node.line, &at.path, "at least one of plan, apply, drift is needed");
+                    let message = format!("at least one of plan, apply, drift is needed{}", self.if_a_key(name));
+                    self.report(at.node.line, &at.path, message);
                 }
                 self.mapping(at, &MODES)?;
-                let mut mode = |name: &str| {
-                    let entry = entries.iter().find(|entry| entry.key == name)?;
-                    self.env_text(&entry.value, &key_path(&at.path, name))
+                let mut mode = |mode: &str| {
+                    let entry = entries.iter().find(|entry| entry.key == mode)?;
+                    self.env_text(&entry.value, &key_path(&at.path, mode))
                 };
                 let (plan, apply, drift) = (mode("plan"), mode("apply"), mode("drift"));
                 Some(EnvValue::PerMode { plan, apply, drift })

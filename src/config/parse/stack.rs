@@ -12,9 +12,10 @@ use crate::config::strict::{At, ITEMS_MAX, Mapping, Reader};
 use crate::config::template::is_template;
 use crate::config::yaml::{Entry, Node, Value};
 
-const STACK: [&str; 12] = [
+pub(super) const STACK: [&str; 13] = [
     "depends_on",
     "ignore_inferred",
+    "watch",
     "instances",
     "workspace",
     "backend_config",
@@ -26,7 +27,7 @@ const STACK: [&str; 12] = [
     "plan_output",
     "apply",
 ];
-const OVERRIDE: [&str; 9] = [
+const OVERRIDE: [&str; 10] = [
     "environment",
     "workspace",
     "backend_config",
@@ -36,7 +37,10 @@ const OVERRIDE: [&str; 9] = [
     "apply",
     "depends_on",
     "ignore_inferred",
+    "watch",
 ];
+
+pub(super) const STACK_APPLY: [&str; 1] = ["allowed_teams"];
 
 impl Reader<'_> {
     pub(super) fn stack_config(&mut self, at: &At<'_>) -> StackConfig {
@@ -52,6 +56,7 @@ impl Reader<'_> {
             apply,
             depends_on,
             ignore_inferred,
+            watch,
         } = self.overrides(&mapping);
         set(&mut config.instances, mapping.take("instances").and_then(|at| self.instances(&at)));
         set(&mut config.tool_version, self.plain_text(&mapping, "tool_version"));
@@ -73,6 +78,7 @@ impl Reader<'_> {
             apply,
             depends_on,
             ignore_inferred,
+            watch,
             tool,
             ..config
         }
@@ -91,6 +97,9 @@ impl Reader<'_> {
         set(&mut config.depends_on, self.depends_on(mapping));
         let stack_key = |text: &str| if text.trim().is_empty() { Err("empty stack key".to_owned()) } else { Ok(()) };
         set(&mut config.ignore_inferred, self.template_list(mapping, "ignore_inferred", stack_key));
+        // What a template comes to is known only with the instance.
+        let watch = |text: &str| if is_template(text) { Ok(()) } else { entries::watch(text) };
+        set(&mut config.watch, self.template_list(mapping, "watch", watch));
         config
     }
 
@@ -111,7 +120,7 @@ impl Reader<'_> {
     }
 
     fn stack_apply(&mut self, at: &At<'_>) -> Option<StackApply> {
-        let mapping = self.mapping(at, &["allowed_teams"])?;
+        let mapping = self.mapping(at, &STACK_APPLY)?;
         let mut apply = StackApply::default();
         set(&mut apply.allowed_teams, self.checked_list(&mapping, "allowed_teams", entries::team));
         Some(apply)

@@ -256,6 +256,28 @@ fn unknown_keys_are_refused_at_any_depth() {
 }
 
 #[test]
+fn a_known_key_at_the_wrong_place_is_sent_to_the_right_one() {
+    root_refuses(&[
+        ("instances: [a]", "instances", "`instances` belongs below `stacks` or in .stackorder.yaml"),
+        ("watch: [x]", "watch", "`watch` belongs in .stackorder.yaml"),
+        ("stacks: { depends_on: [x] }", "stacks.depends_on", "`depends_on` belongs in .stackorder.yaml"),
+        ("mode: on_merge", "mode", "`mode` belongs below `apply`"),
+        ("apply: { env: { A: b } }", "apply.env", "`env` belongs at the top level"),
+        ("env: { var_files: [x] }", "env.var_files", "`var_files` belongs at the top level"),
+        ("env: { stacks: { discover: [x] } }", "env.stacks", "is needed; `stacks` belongs at the top level"),
+    ]);
+    stack_refuses(&[
+        ("stacks: { discover: [x] }", "stacks", "`stacks` belongs in stackorder.yaml"),
+        ("apply: { mode: on_merge }", "apply.mode", "`mode` belongs below `apply` in stackorder.yaml"),
+        ("allowed_teams: [x]", "allowed_teams", "`allowed_teams` belongs below `apply`"),
+        ("env: { A: { workspace: x } }", "env.A.workspace", "`workspace` belongs at the top level"),
+        ("env: { watch: [x] }", "env.watch", "`watch` belongs at the top level"),
+        ("instances: { a: { tool: tofu } }", "instances.a.tool", "`tool` belongs at the top level"),
+    ]);
+    assert!(stack("env: { workspace: x }").env.contains_key("workspace"), "the name of a variable is free");
+}
+
+#[test]
 fn the_root_file_is_validated_as_the_table_says() {
     root_refuses(&[
         ("version: 2", "version", "only 1 is supported"),
@@ -381,6 +403,14 @@ instances:
 }
 
 #[test]
+fn files_to_watch_are_globs_from_the_stack_directory_that_may_climb() {
+    let globs = ["../../lambda/**", "./x/*.{json,yaml}", "../{{ .Instance }}/[!a]?", "..", "a/../b/"];
+    let text = format!("watch: {globs:?}\ninstances: {{ a: {{ watch: {globs:?} }} }}");
+    assert_eq!(stack(&text).watch, globs);
+    assert_eq!(stack(&text).instances["a"].watch, globs);
+}
+
+#[test]
 fn instances_are_a_list_or_a_map() {
     assert_eq!(stack("instances: [b, a, 1]"), stack("instances: { 1: {}, a: , b: }"));
     let config =
@@ -408,6 +438,14 @@ fn the_stack_file_is_validated_as_the_table_says() {
         ("depends_on: ['{{ if eq .Name `x` }}a{{ end }}']", "depends_on[0]", "empty stack reference"),
         ("ignore_inferred: ['']", "ignore_inferred[0]", "empty stack key"),
         ("ignore_inferred: ['{{ .X }}']", "ignore_inferred[0]", "unknown field .X"),
+        ("watch: ['']", "watch[0]", "empty glob"),
+        ("watch: x", "watch", "expected a list of texts"),
+        ("watch: [a, /x]", "watch[1]", "\"/x\": must be stack relative"),
+        ("watch: ['[a']", "watch[0]", "not a stack-relative glob"),
+        ("watch: ['*/../x']", "watch[0]", ".. must stand in front of every pattern"),
+        ("watch: ['{../a,b}/x']", "watch[0]", ".. must stand in front of every pattern"),
+        ("watch: ['{{ .X }}/**']", "watch[0]", "unknown field .X"),
+        ("instances: { a: { watch: [''] } }", "instances.a.watch[0]", "empty glob"),
         ("workspace: a/b", "workspace", "invalid characters"),
         ("workspace: a:b", "workspace", "invalid characters"),
         ("workspace: a b", "workspace", "invalid characters"),

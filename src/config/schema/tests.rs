@@ -160,10 +160,12 @@ fn every_key_of_the_model_is_in_the_schema() {
         apply: apply(),
         depends_on: texts(),
         ignore_inferred: texts(),
+        watch: texts(),
     };
     let stack = StackConfig {
         depends_on: texts(),
         ignore_inferred: texts(),
+        watch: texts(),
         instances: BTreeMap::from([("prod".to_owned(), instance)]),
         workspace: text(),
         backend_config: texts(),
@@ -196,7 +198,7 @@ fn every_key_of_the_schema_is_one_that_the_parser_knows() {
     let root = |text: &str| parse_repo_config("f", text.as_bytes()).err().unwrap_or_default();
     let stack = |text: &str| parse_stack_config("f", text.as_bytes()).err().unwrap_or_default();
     assert_eq!(every_key_is_known(&root_schema(), "{ ", "}", &root), 40);
-    assert_eq!(every_key_is_known(&stack_schema(), "{ ", "}", &stack), 13);
+    assert_eq!(every_key_is_known(&stack_schema(), "{ ", "}", &stack), 14);
     let overrides = &stack_schema()["properties"]["instances"]["anyOf"][2]["additionalProperties"];
-    assert_eq!(every_key_is_known(overrides, "{ instances: { a: { ", "}}}", &stack), 10);
+    assert_eq!(every_key_is_known(overrides, "{ instances: { a: { ", "}}}", &stack), 11);
 }

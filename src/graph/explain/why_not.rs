@@ -62,8 +62,8 @@ fn paths(known: &Known<'_>, stack: &Stack) -> Vec<String> {
     }
     let watched = match stack.watch_paths.len() + stack.watch_globs.len() {
         0 => String::new(),
-        1 => ", nor is one the file outside that it reads".to_owned(),
-        count => format!(", nor is one of the {count} files outside that it reads"),
+        1 => ", nor is one a file outside that it reads or watches".to_owned(),
+        count => format!(", nor does one match the {count} files and patterns outside that it reads or watches"),
     };
     vec![match touched.len() {
         1 => format!("the changed path is not below {}{watched}", stack.path),

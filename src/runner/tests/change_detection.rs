@@ -372,6 +372,41 @@ async fn bl_050_a_file_read_from_elsewhere_changed_and_nobody_was_planned() {
 }
 
 #[tokio::test]
+async fn bl_050_a_file_that_no_scan_can_see_is_watched_because_the_configuration_says_so() {
+    let unseen = format!("{}locals {{\n  it = templatefile(var.path, {{}})\n}}\n", stack("a"));
+    let own = "watch: ['../../lambda/{{ .Name }}/**', ../../templates/x.tpl]\n";
+    let files = [
+        ("stacks/a/main.tf", unseen.as_str()),
+        ("stacks/a/.stackorder.yaml", own),
+        ("stacks/b/main.tf", &stack("b")),
+        ("lambda/a/handler.py", "one"),
+        ("templates/x.tpl", "one"),
+    ];
+    for path in ["lambda/a/handler.py", "lambda/a/new.py", "templates/x.tpl"] {
+        let mut world = branch_of(&files).await;
+        world.write(path, "two");
+        let found = reached(&mut world);
+        assert_eq!(rows(&found), ["stacks/a (watch_path)"], "{path}");
+        assert_eq!(warnings(&found), Vec::<String>::new());
+        let chain = &explain(&found, "stacks/a").unwrap().because[0].chain;
+        assert_eq!((chain[0].from.as_str(), chain[0].by.as_str()), (path, "watch_path"));
+    }
+
+    let mut world = branch_of(&files).await;
+    world.write("lambda/b/handler.py", "two");
+    let found = reached(&mut world);
+    assert_eq!(rows(&found), Vec::<String>::new());
+    let why = explain(&found, "stacks/a").unwrap().why_not.join("\n");
+    assert!(why.contains("nor does one match the 2 files and patterns outside that it reads or watches"), "{why}");
+
+    // The entry is of the stack's own file, so taking it away is a change of the stack.
+    let mut world = branch_of(&files).await;
+    world.write("stacks/a/.stackorder.yaml", "");
+    world.write("lambda/a/handler.py", "two");
+    assert_eq!(rows(&reached(&mut world)), ["stacks/a (changed)"]);
+}
+
+#[tokio::test]
 async fn bl_050_a_file_of_a_set_that_comes_or_goes_plans_its_readers() {
     let set = format!("{}locals {{\n  it = fileset(\"${{path.module}}/../../shared\", \"*.json\")\n}}\n", stack("a"));
     let files = [("stacks/a/main.tf", set.as_str()), ("shared/old.json", "{}"), ("shared/same.json", "{}")];

@@ -125,7 +125,7 @@ fn a_set_of_files_is_watched_by_its_pattern_and_by_what_is_there() {
         ("\"../../shared\", \"*.json\"", ["shared/a.json", "shared/link.json", "shared/*.json"].as_slice()),
         (
             "\"${path.module}/../../shared\", \"deep/**\"",
-            &["other/e.json", "shared/deep/c.json", "shared/deep/er/.d.json", "shared/deep/**"],
+            &["other/e.json", "shared/deep/c.json", "shared/deep/er/.d.json", "other/**", "shared/deep/**"],
         ),
         ("path.module, \"../../shared/{a,b}.*\"", &["shared/a.json", "shared/b.yaml", "shared/{a,b}.*"]),
         ("\"../../shared\", \"[^b].j?on\"", &["shared/a.json", "shared/[^b].j?on"]),
@@ -174,6 +174,51 @@ fn links_and_submodules_are_watched_where_git_sees_their_change() {
         .with_entry("linked", EntryKind::DirectoryLink { target: "shared/deep".into() })
         .with_entry("vendor", EntryKind::Submodule);
     assert_eq!(watches(&scanned(&files), "stacks/a"), ["shared/deep/c.json", "vendor"]);
+}
+
+#[test]
+fn what_a_set_finds_behind_a_link_is_watched_where_it_really_is() {
+    let globs = |body: &str| {
+        let files = MemoryFiles::default()
+            .with("stacks/a/main.tf", stack(body))
+            .with("stacks/a/parts/own.json", "")
+            .with_entry("stacks/a/parts/more", EntryKind::DirectoryLink { target: "shared".into() })
+            .with("modules/m/main.tf", "locals { all = fileset(\"${path.module}/files\", \"**/*.json\") }")
+            .with("modules/m/files/own.json", "")
+            .with_entry("modules/m/files/more", EntryKind::DirectoryLink { target: "shared/deep".into() })
+            .with("shared/deep/c.json", "")
+            .with_entry("shared/again", EntryKind::DirectoryLink { target: "shared".into() })
+            .with_entry("shared/far", EntryKind::DirectoryLink { target: "far/away".into() })
+            .with("far/away/x.json", "");
+        let graph = scanned(&files);
+        assert_eq!(warnings(&graph), Vec::<String>::new(), "{body}");
+        graph.stacks[0].watch_globs.clone()
+    };
+    let set = |directory: &str, pattern: &str| format!("locals {{ a = fileset(\"{directory}\", \"{pattern}\") }}");
+    assert_eq!(globs(&set("../../shared", "*/*.json")), ["far/away/*.json", "shared/*.json", "shared/*/*.json"]);
+    assert_eq!(globs(&set("../../shared", "*.json")), ["shared/*.json"], "it looks into no directory");
+    assert_eq!(globs(&set("../../shared", "f*/new/*")), ["far/away/new/*", "shared/f*/new/*"]);
+    assert_eq!(globs(&set("../..", "s*/again/again/*")), ["s*/again/again/*", "shared/*"], "links behind links");
+    let of_its_own = ["far/away/**/*.json", "shared/**/*.json"];
+    assert_eq!(globs(&set("${path.module}/parts", "**/*.json")), of_its_own, "what is its own is not watched");
+    let call = "module \"m\" { source = \"../../modules/m\" }";
+    assert_eq!(globs(call), ["shared/deep/**/*.json"]);
+}
+
+#[test]
+fn a_set_with_hundreds_of_links_is_cut_off_with_a_warning() {
+    let mut files =
+        MemoryFiles::default().with("stacks/a/main.tf", stack("locals { a = fileset(\"../../set\", \"**\") }"));
+    for number in 0..300 {
+        let target = EntryKind::DirectoryLink { target: format!("real/{number:03}") };
+        files = files.with_entry(&format!("set/{number:03}"), target).with(&format!("real/{number:03}/x"), "");
+    }
+    let graph = scanned(&files);
+    assert_eq!(graph.stacks[0].watch_globs.len(), 100);
+    let expected = "\"set/**\" looks behind more links to directories than the 100 that are followed; \
+                    a change behind the others is not seen";
+    assert_eq!(warnings(&graph), [expected]);
+    assert_eq!(graph.warnings[0].stack, "stacks/a");
 }
 
 #[test]
