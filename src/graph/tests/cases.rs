@@ -342,3 +342,22 @@ fn a_watched_pattern_reaches_its_stacks_but_not_for_their_own_files() {
     assert_eq!(rows(&resolved(&graph, &["c/x.json"])), ["0 b (watch_path)", "0 c (changed)"]);
     assert_eq!(rows(&resolved(&graph, &["shared/new.txt"])), Vec::<String>::new());
 }
+
+#[test]
+fn no_number_of_stacks_leaves_a_watched_glob_out() {
+    let names: Vec<String> = (0..1_200).map(|number| format!("s/{number:04}")).collect();
+    let mut graph = small::graph(&names.join(", "));
+    for (number, stack) in graph.stacks.iter_mut().enumerate() {
+        stack.watch_globs = vec![format!("lambda/{number:04}/**")];
+    }
+    let one = resolve(&graph, &RepoConfig::default(), &changing(&["lambda/1100/src/main.py"]));
+    assert_eq!(one.affected.iter().map(|stack| stack.key.as_str()).collect::<Vec<_>>(), ["s/1100"]);
+    assert!(!codes(&one.warnings).contains(&"watch_globs"), "{:?}", one.warnings);
+
+    for (number, stack) in graph.stacks.iter_mut().enumerate() {
+        stack.watch_globs = vec![format!("**/{number:04}.py")];
+    }
+    let all = resolve(&graph, &RepoConfig::default(), &changing(&["lambda/1100.py"]));
+    assert_eq!(all.affected.len(), 1_200, "what cannot be told apart counts for all");
+    assert!(codes(&all.warnings).contains(&"watch_globs"), "{:?}", codes(&all.warnings));
+}
