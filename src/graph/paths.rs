@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::model::{Graph, ModuleKind, Stack, Warning};
+use super::model::{Graph, Stack, Warning};
 use super::ordering::Ordering;
 use crate::config::effective::{Instance, InstanceRules, InstanceSet, effective};
 use crate::config::glob::{self, GlobError, PathGlobs};
@@ -178,9 +178,10 @@ impl<'g> Owners<'g> {
                 globs.entry(glob).or_default().push((number, stack));
             }
         }
-        for module in graph.modules.iter().filter(|module| module.kind == ModuleKind::Local && !module.path.is_empty())
-        {
-            modules.entry(module.path.as_str()).or_insert_with(Vec::new).push(module.key.as_str());
+        for module in &graph.modules {
+            if let Some(directory) = module.directory() {
+                modules.entry(directory).or_insert_with(Vec::new).push(module.key.as_str());
+            }
         }
         let rules = InstanceRules::new(config).ok();
         Self { config, rules, stacks, modules, watched, globs: WatchGlobs::of(globs, warnings) }
@@ -200,7 +201,9 @@ impl<'g> Owners<'g> {
             owner = stacks.first().map_or("", |(_, stack)| stack.path.as_str());
             owned = true;
         }
-        if let Some(modules) = enclosing().find_map(|directory| self.modules.get(directory)) {
+        // A module at the root holds everything, but not what only we read.
+        let module = enclosing().filter(|_| !is_own_configuration(path)).find_map(|directory| self.modules.get(directory));
+        if let Some(modules) = module {
             // A lock file in a module folder pins nothing: only that of a stack counts.
             if file_name(path) != ".terraform.lock.hcl" {
                 touched.modules.extend(modules);
