@@ -7,8 +7,9 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use libfuzzer_sys::fuzz_target;
-use stackorder::graph::model::{EdgeType, Graph, ModuleKind, NodeKind, Warning};
+use stackorder::graph::model::{EdgeType, Graph, Module, NodeKind, Warning};
 use stackorder::graph::resolve::{ResolveRequest, resolve};
+use stackorder::graph::validate::validate;
 use stackorder::scan::directory::is_terraform_file;
 use stackorder::scan::terraform_file::{self, TerraformFile};
 use stackorder::scan::{Entry, Files, MemoryFiles, ScanOptions, Scanned, scan};
@@ -115,9 +116,11 @@ fn graph_laws(graph: &Graph, files: &MemoryFiles) {
     for stack in graph.stacks.iter().filter(|stack| !stack.external) {
         assert!(is_directory(&stack.path), "{:?} is a directory", stack.path);
     }
-    for module in graph.modules.iter().filter(|module| module.kind == ModuleKind::Local) {
-        assert!(is_directory(&module.path), "{:?} is a directory", module.path);
+    for directory in graph.modules.iter().filter_map(Module::directory) {
+        assert!(is_directory(directory), "{directory:?} is a directory");
     }
+    let errors = validate(graph).errors;
+    assert!(errors.iter().all(|error| error.starts_with("cycle: ")), "a server takes the graph: {errors:?}");
     let of_stacks = graph.stacks.iter().flat_map(|stack| &stack.warnings);
     graph.warnings.iter().chain(of_stacks).for_each(|warning| warning_laws(warning, files));
 }

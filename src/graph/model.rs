@@ -100,12 +100,21 @@ pub enum ModuleKind {
 pub struct Module {
     pub key: String,
     pub kind: ModuleKind,
+    /// Of a local module; `.` for the repository root.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
     #[serde(default)]
     pub source: String,
     #[serde(default, skip_serializing_if = "String::is_empty", rename = "ref")]
     pub reference: String,
+}
+
+impl Module {
+    /// The directory of a local module, empty for the repository root; `None` where no change of a file can reach it.
+    pub fn directory(&self) -> Option<&str> {
+        let is_known = self.kind == ModuleKind::Local && !self.path.is_empty();
+        is_known.then(|| if self.path == "." { "" } else { self.path.as_str() })
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

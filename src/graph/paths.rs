@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 
-use super::model::{Graph, ModuleKind, Stack, Warning};
+use super::model::{Graph, Stack, Warning};
 use super::ordering::Ordering;
 use super::watch_globs::WatchGlobs;
 use crate::config::effective::{Instance, InstanceRules, effective};
@@ -173,9 +173,10 @@ impl<'g> Owners<'g> {
                 globs.add(glob, number);
             }
         }
-        for module in graph.modules.iter().filter(|module| module.kind == ModuleKind::Local && !module.path.is_empty())
-        {
-            modules.entry(module.path.as_str()).or_insert_with(Vec::new).push(module.key.as_str());
+        for module in &graph.modules {
+            if let Some(directory) = module.directory() {
+                modules.entry(directory).or_insert_with(Vec::new).push(module.key.as_str());
+            }
         }
         let rules = InstanceRules::new(config).ok();
         Self { config, rules, stacks, modules, watched, globs }
@@ -195,7 +196,10 @@ impl<'g> Owners<'g> {
             touched.changed.extend(&own);
             owned = true;
         }
-        if let Some(modules) = enclosing().find_map(|directory| self.modules.get(directory)) {
+        // A module at the root holds everything, but not what only we read.
+        let module =
+            enclosing().filter(|_| !is_own_configuration(path)).find_map(|directory| self.modules.get(directory));
+        if let Some(modules) = module {
             // A lock file in a module folder pins nothing: only that of a stack counts.
             if file_name(path) != ".terraform.lock.hcl" {
                 touched.modules.extend(modules);

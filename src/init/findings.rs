@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::tool::{self, ToolFound};
 use crate::config::model::{ModulesConfig, RepoConfig, StacksConfig};
-use crate::graph::model::{Graph, ModuleKind};
+use crate::graph::model::{Graph, Module};
 use crate::scan::directory::{is_terraform_file, is_tofu_file};
 use crate::scan::files::{EntryKind, Files, Tree, file_name, parent};
 use crate::scan::{ScanError, ScanOptions, scan, terraform_file};
@@ -66,8 +66,8 @@ pub(super) fn of(files: &dyn Files, options: &ScanOptions) -> Result<Findings, V
 
 impl Findings {
     fn look_at(&mut self, graph: &Graph) {
-        let local = graph.modules.iter().filter(|module| module.kind == ModuleKind::Local && !module.path.is_empty());
-        self.modules = local.map(|module| module.path.clone()).collect();
+        let local = graph.modules.iter().filter_map(Module::directory).filter(|directory| !directory.is_empty());
+        self.modules = local.map(str::to_owned).collect();
         for stack in graph.stacks.iter().filter(|stack| !stack.external) {
             let is_module = self.modules.contains(&stack.path) || stack.path.split('/').any(|name| name == MODULES);
             if is_module {

@@ -119,12 +119,11 @@ impl View<'_, '_> {
 
     fn file(self, path: &str) -> Option<Target> {
         let path = self.inside(path)?;
-        let tree = &self.reader.tree;
-        if let Some(submodule) = tree.submodule_of(&path) {
+        if let Some(submodule) = self.reader.tree.submodule_of(&path) {
             return Some(Target::Path(submodule.to_owned()));
         }
         // Git tells of a change where the file really is.
-        let real = tree.real_path(parent(&path)).and_then(|real| join(&real, file_name(&path)));
+        let real = self.reader.tree.real_path(parent(&path)).and_then(|real| join(&real, file_name(&path)));
         Some(Target::Path(real.unwrap_or(path)))
     }
 
@@ -159,16 +158,29 @@ impl View<'_, '_> {
     }
 }
 
-/// `[!a]` is no negation for the tool: an exclamation mark in a class stands for itself.
+/// `[!a]` is no negation for the tool: an exclamation mark in a class stands for itself, so it moves behind the letters.
 fn without_negation(pattern: &str) -> Cow<'_, str> {
-    let mut pattern = Cow::Borrowed(pattern);
-    while let Some(at) = pattern.find("[!") {
-        let end = pattern[at..].find(']').map_or(pattern.len(), |end| at + end);
-        let class = &pattern[at + 2..end];
-        let plain = if class.is_empty() { "[".to_owned() } else { format!("[{class}!") };
-        pattern = Cow::Owned(format!("{}{plain}{}", &pattern[..at], &pattern[end..]));
+    if !pattern.contains("[!") {
+        return Cow::Borrowed(pattern);
     }
-    pattern
+    let mut plain = String::with_capacity(pattern.len());
+    let mut rest = pattern;
+    while let Some((before, after)) = rest.split_once("[!") {
+        let (class, behind) = after.split_at(after.find(']').unwrap_or(after.len()));
+        let letters = class.trim_start_matches(['!', '^']);
+        let marks = &class[..class.len() - letters.len()];
+        plain.push_str(before);
+        // A class of nothing but such marks cannot be written; one letter of any kind is more than the tool looks for.
+        if letters.is_empty() && behind.starts_with(']') {
+            plain.push('?');
+            rest = &behind[1..];
+        } else {
+            plain.extend(["[", letters, "!", marks]);
+            rest = behind;
+        }
+    }
+    plain.push_str(rest);
+    Cow::Owned(plain)
 }
 
 /// Absolute, or in somebody's home.
@@ -206,7 +218,7 @@ impl Owners<'_> {
 
     /// The same for everything below a directory.
     fn is_own_tree(&self, directory: &str, stack: &str, reader: &str) -> bool {
-        let below = format!("{directory}/");
+        let below = if directory.is_empty() { String::new() } else { format!("{directory}/") };
         let is_below = |path: Option<&String>| path.is_some_and(|path| path.starts_with(&below));
         (self.stack_of(directory) == Some(stack)
             && !is_below(self.stacks.range(below.clone()..).next().map(|(path, _)| path)))
@@ -290,6 +302,22 @@ mod tests {
             ("a", "", ".."),
         ] {
             assert_eq!(relative(from, to), way, "{from} {to}");
+        }
+    }
+
+    #[test]
+    fn an_exclamation_mark_in_a_class_is_a_letter() {
+        for (written, plain) in [
+            ("a/[!b].*", "a/[b!].*"),
+            ("[!ab][!c]", "[ab!][c!]"),
+            ("[!!a]", "[a!!]"),
+            ("[!^a]", "[a!^]"),
+            ("[!]x", "?x"),
+            ("[!!]", "?"),
+            ("[!!!]/[!a", "?/[a!"),
+            ("[^a]!", "[^a]!"),
+        ] {
+            assert_eq!(without_negation(written), plain, "{written}");
         }
     }
 }

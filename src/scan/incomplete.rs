@@ -9,7 +9,7 @@ use std::collections::btree_map::Entry;
 use super::directory::{Directory, is_terraform_file};
 use super::files::parent;
 use super::stacks::Built;
-use crate::graph::model::{Edge, EdgeType, Module, ModuleKind, NodeKind, NodeRef, STACK_INCOMPLETE, Warning};
+use crate::graph::model::{Edge, EdgeType, Module, NodeKind, NodeRef, STACK_INCOMPLETE, Warning};
 
 /// Whether a warning says that something of a Terraform file was not read.
 pub(super) fn is_unread(warning: &Warning) -> bool {
@@ -52,8 +52,8 @@ fn reaching<'w>(unread: &BTreeMap<&str, &'w str>, modules: &[Module], edges: &[E
         callers.entry(&edge.to).or_default().push(&edge.from);
     }
     let mut reached = BTreeMap::new();
-    for module in modules.iter().filter(|module| module.kind == ModuleKind::Local) {
-        let Some(file) = unread.get(module.path.as_str()) else { continue };
+    for module in modules {
+        let Some(file) = module.directory().and_then(|directory| unread.get(directory)) else { continue };
         let mut queue = vec![NodeRef::module(&module.key)];
         while let Some(node) = queue.pop() {
             if let Entry::Vacant(vacant) = reached.entry(node) {

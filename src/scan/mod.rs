@@ -54,7 +54,7 @@ use crate::config::model::{ModulesConfig, RepoConfig, StacksConfig};
 use crate::config::parse::parse_repo_config;
 use crate::config::problem::Problem;
 use crate::config::{ROOT_FILE, glob::GlobError};
-use crate::graph::model::{Graph, ModuleKind, Warning};
+use crate::graph::model::{Graph, Module, Warning};
 use module_calls::Home;
 use reader::Reader;
 
@@ -118,8 +118,7 @@ fn graph_of(files: &dyn Files, options: &ScanOptions) -> Result<Scanned, Vec<Sca
     let home = Home { repo: &options.repo, host: &options.server_host };
     let modules = modules::find(&mut reader, home, &globs.modules, &stacks, config.tool);
     warnings.extend(modules.warnings);
-    let local = modules.modules.iter().filter(|module| module.kind == ModuleKind::Local);
-    let local = local.map(|module| module.path.clone()).collect();
+    let local = modules.modules.iter().filter_map(Module::directory).map(str::to_owned).collect();
     let owners = file_reads::Owners { stacks: &directories, modules: &local };
     let sets = file_sets::FileSets::of(&reader);
     warnings.extend(file_reads::watch(&reader, &sets, &mut stacks, modules.file_reads, &owners));

@@ -170,8 +170,9 @@ impl<'a> Walk<'a> {
         self.locals.contains(directory)
     }
 
+    /// The root has the key that git sources give it.
     pub fn local_key(&self, directory: &str) -> String {
-        format!("{}//{directory}", self.home.repo)
+        if directory.is_empty() { self.home.repo.to_owned() } else { format!("{}//{directory}", self.home.repo) }
     }
 
     /// Nodes and edges, once it is known which directories are modules.
@@ -213,12 +214,18 @@ impl<'a> Walk<'a> {
             }
             smallest(&mut module.source, &call.source);
             for caller in callers {
+                if caller == NodeRef::module(&key) {
+                    let message =
+                        format!("module {:?}: source {:?} is the calling directory itself", call.name, call.source);
+                    warnings.push(Warning::new("module_itself", message).at(&call.at.0, call.at.1));
+                    continue;
+                }
                 let meta = edges.entry((caller, key.clone())).or_insert_with(|| (String::new(), reference.clone()));
                 smallest(&mut meta.0, &call.source);
             }
         }
         for module in modules.values_mut().filter(|module| module.source.is_empty()) {
-            module.source = format!("./{}", module.path);
+            module.source = if module.path == "." { "./".to_owned() } else { format!("./{}", module.path) };
         }
         let edge = |((from, to), (source, reference)): ((NodeRef, String), (String, String))| Edge {
             from,
@@ -241,7 +248,7 @@ impl<'a> Walk<'a> {
         let module = Module {
             key: key.clone(),
             kind: ModuleKind::Local,
-            path: directory.to_owned(),
+            path: if directory.is_empty() { ".".to_owned() } else { directory.to_owned() },
             source: String::new(),
             reference: String::new(),
         };

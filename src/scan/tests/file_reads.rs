@@ -133,7 +133,9 @@ fn a_set_of_files_is_watched_by_its_pattern_and_by_what_is_there() {
         ("\"../../shared\", \"[!b].*\"", &["shared/b.yaml", "shared/[b!].*"]),
         ("\"../../shared\", \"none/*\"", &["shared/none/*"]),
         ("\"../../shared\", \"b.yaml\"", &["shared/b.yaml"]),
+        ("\"../../shared\", \"[!!].json\"", &["shared/a.json", "shared/?.json"]),
         ("\"../../linked\", \"*\"", &["shared/deep/c.json", "shared/deep/*"]),
+        ("\"../../linked\", \"c.json\"", &["shared/deep/c.json"]),
         ("\"../../..\", \"*\"", &[]),
         ("\"/etc\", \"*\"", &[]),
     ] {

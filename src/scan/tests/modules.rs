@@ -1,7 +1,9 @@
 //! Which modules there are and who calls them (spec 11 §6).
 
 use super::{edges, scanned, warnings};
-use crate::scan::{EntryKind, MemoryFiles};
+use crate::graph::model::STACK_INCOMPLETE;
+use crate::graph::{ResolveRequest, resolve};
+use crate::scan::{EntryKind, MemoryFiles, ScanOptions, scan};
 
 const S3: &str = "terraform {\n  backend \"s3\" {}\n}\n";
 
@@ -93,6 +95,55 @@ fn a_git_source_of_this_repository_without_a_ref_stays_local() {
     assert_eq!(edges(&graph), ["stacks/a uses_module acme/infra//modules/m"]);
     assert_eq!(graph.modules[0].kind, crate::graph::model::ModuleKind::Local);
     assert_eq!(warnings(&graph).len(), 1);
+}
+
+#[test]
+fn a_module_that_calls_itself_through_git_makes_no_edge() {
+    let call = "module \"again\" { source = \"github.com/acme/infra//modules/m\" }\n";
+    let files =
+        MemoryFiles::default().with("stacks/a/main.tf", calls(&["../../modules/m"])).with("modules/m/main.tf", call);
+    let graph = scanned(&files);
+    assert_eq!(edges(&graph), ["stacks/a uses_module acme/infra//modules/m"]);
+    let source = "\"github.com/acme/infra//modules/m\"";
+    let said = format!("modules/m/main.tf:1: module \"again\": source {source} is the calling directory itself");
+    assert!(warnings(&graph).contains(&said), "{:?}", warnings(&graph));
+    assert_eq!(crate::graph::validate::validate(&graph).errors, Vec::<String>::new());
+}
+
+/// Repositories of one module keep its examples below it.
+#[test]
+fn the_repository_root_may_be_a_module() {
+    let files = MemoryFiles::default()
+        .with("main.tf", "module \"n\" { source = \"./modules/n\" }\nlocals { f = fileset(path.module, \"**\") }\n")
+        .with("modules/n/main.tf", "")
+        .with("stacks/a/main.tf", calls(&["../../"]))
+        .with("stacks/b/main.tf", calls(&["github.com/acme/infra"]))
+        .with("stacks/c/main.tf", S3);
+    let scanned = scan(&files, &ScanOptions::new("acme/infra", "")).expect("the checkout is valid");
+    assert_eq!(
+        edges(&scanned.graph),
+        [
+            "acme/infra uses_module acme/infra//modules/n",
+            "stacks/a uses_module acme/infra",
+            "stacks/b uses_module acme/infra",
+        ]
+    );
+    let json = serde_json::to_string(&scanned.graph).expect("a graph is JSON");
+    let graph = serde_json::from_str(&json).expect("a graph is read again");
+    for (path, affected) in [
+        ("main.tf", ["stacks/a", "stacks/b"].as_slice()),
+        ("templates/x.tpl", &["stacks/a", "stacks/b"]),
+        ("modules/n/main.tf", &["stacks/a", "stacks/b"]),
+        ("stackorder.yaml", &[]),
+    ] {
+        let request = ResolveRequest { changed_paths: vec![path.to_owned()], ..ResolveRequest::default() };
+        let resolution = resolve(&graph, &scanned.config, &request);
+        let keys: Vec<&str> = resolution.affected.iter().map(|stack| stack.key.as_str()).collect();
+        assert_eq!(keys, affected, "{path}");
+    }
+    let broken = super::scanned(&files.with("broken.tf", "locals {"));
+    let incomplete = broken.stacks.iter().filter(|stack| stack.warnings.iter().any(|it| it.code == STACK_INCOMPLETE));
+    assert_eq!(incomplete.map(|stack| stack.key.as_str()).collect::<Vec<_>>(), ["stacks/a", "stacks/b"]);
 }
 
 /// terramate#697: an override may repeat a module without its source.
