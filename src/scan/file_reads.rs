@@ -248,7 +248,7 @@ fn unescape(segment: &str) -> String {
 
 /// Which directories own what lies in them.
 pub(super) struct Owners<'a> {
-    pub stacks: &'a BTreeMap<String, Directory>,
+    pub stacks: &'a BTreeMap<String, Rc<Directory>>,
     pub modules: &'a BTreeSet<String>,
 }
 
