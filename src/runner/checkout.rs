@@ -30,48 +30,42 @@ const LINKS_MAX: usize = 40;
 #[derive(Debug)]
 pub struct WorkingTree {
     root: Root,
+    /// Sorted by path.
     entries: Vec<Entry>,
-    /// Of files that are as the index has them: the ids of their content.
-    ids: BTreeMap<String, String>,
+    /// Of each entry that is a file as the index has it: the id of its content.
+    ids: Vec<Option<String>>,
     left_out: LeftOut,
 }
 
 impl WorkingTree {
     /// Lists the checkout under `root`, whose links must be resolved already.
     pub fn open(root: &Path, git: &Git) -> Result<Self, GitError> {
-        let mut entries = Vec::new();
-        let mut ids = BTreeMap::new();
+        let mut entries: Vec<(Entry, Option<String>)> = Vec::new();
         let mut left_out = LeftOut::default();
+        let on_disk = |path: String| kind_of(root, &path).map(|kind| (Entry { path, kind }, None));
         if git.is_repository() {
             let WorkingCopy { index, skipped, differences } = git.working_copy()?;
             let mut differing = BTreeSet::new();
             for difference in differences {
                 let (Difference::Untracked(path) | Difference::Deleted(path) | Difference::Modified(path)) = difference;
                 if differing.insert(path.clone()) {
-                    entries.extend(kind_of(root, &path).map(|kind| Entry { path, kind }));
+                    entries.extend(on_disk(path));
                 }
             }
+            entries.reserve(index.len());
             for TreeEntry { kind, id, path } in index {
-                let kind = match kind {
-                    TreeKind::Submodule => Some(EntryKind::Submodule),
-                    _ if differing.contains(&path) => continue,
-                    TreeKind::Link => kind_of(root, &path),
-                    TreeKind::File => {
-                        ids.insert(path.clone(), id);
-                        Some(EntryKind::File)
-                    }
-                };
-                entries.extend(kind.map(|kind| Entry { path, kind }));
+                entries.extend(match kind {
+                    TreeKind::Submodule => Some((Entry { path, kind: EntryKind::Submodule }, None)),
+                    _ if differing.contains(&path) => None,
+                    TreeKind::Link => on_disk(path),
+                    TreeKind::File => Some((Entry { path, kind: EntryKind::File }, Some(id))),
+                });
             }
             let (there, missing): (Vec<TreeEntry>, Vec<TreeEntry>) =
                 skipped.into_iter().partition(|file| kind_of(root, &file.path).is_some());
-            entries.extend(
-                there
-                    .into_iter()
-                    .filter_map(|TreeEntry { path, .. }| kind_of(root, &path).map(|kind| Entry { path, kind })),
-            );
+            entries.extend(there.into_iter().filter_map(|file| on_disk(file.path)));
             left_out = LeftOut::of(missing, git)?;
-            for entry in &mut entries {
+            for (entry, _) in &mut entries {
                 if matches!(entry.kind, EntryKind::BadLink { .. })
                     && let Some(kind) = left_out.look_behind(&entry.path)
                 {
@@ -79,11 +73,12 @@ impl WorkingTree {
                 }
             }
         } else {
-            walk(root, &mut entries);
+            entries.extend(walk(root).filter_map(on_disk).take(WALKED_FILES_MAX));
         }
-        entries.extend(left_out.entries());
+        entries.extend(left_out.entries().map(|entry| (entry, None)));
         entries.sort();
-        entries.dedup_by(|a, b| a.path == b.path);
+        entries.dedup_by(|a, b| a.0.path == b.0.path);
+        let (entries, ids) = entries.into_iter().unzip();
         Ok(Self { root: Root::open(root), entries, ids, left_out })
     }
 
@@ -93,7 +88,8 @@ impl WorkingTree {
 
     /// The id of a file's content where git vouches for it.
     pub fn id(&self, path: &str) -> Option<&str> {
-        self.ids.get(path).map(String::as_str)
+        let at = self.entries.binary_search_by(|entry| entry.path.as_str().cmp(path)).ok()?;
+        self.ids[at].as_deref()
     }
 }
 
@@ -137,24 +133,17 @@ fn kind_of(root: &Path, path: &str) -> Option<EntryKind> {
     Some(if real.is_dir() { EntryKind::DirectoryLink { target } } else { EntryKind::FileLink { target } })
 }
 
-/// Every file below a directory without git's help; hidden ones too, but nothing of git itself.
-fn walk(root: &Path, entries: &mut Vec<Entry>) {
+/// Every path below a directory without git's help; hidden ones too, but nothing of git itself.
+fn walk(root: &Path) -> impl Iterator<Item = String> {
     let walker = ignore::WalkBuilder::new(root)
         .standard_filters(false)
         .filter_entry(|entry| entry.file_name() != ".git")
         .build();
-    for found in walker.flatten() {
-        if entries.len() == WALKED_FILES_MAX {
-            break;
-        }
-        let Some(path) = found.path().strip_prefix(root).ok().and_then(Path::to_str).map(normalise_path) else {
-            continue;
-        };
-        if path.is_empty() || found.file_type().is_some_and(|kind| kind.is_dir()) {
-            continue;
-        }
-        entries.extend(kind_of(root, &path).map(|kind| Entry { path, kind }));
-    }
+    let files = walker.flatten().filter(|found| found.file_type().is_none_or(|kind| !kind.is_dir()));
+    files.filter_map(move |found| {
+        let path = found.path().strip_prefix(root).ok().and_then(Path::to_str).map(normalise_path)?;
+        (!path.is_empty()).then_some(path)
+    })
 }
 
 /// A commit, read from git's store.

@@ -17,9 +17,12 @@ use crate::scan::directory::is_terraform_file;
 use crate::scan::{Entry, FileFacts, Files};
 
 /// Goes up with every change of what the scan takes out of a file.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 const FILE_NAME: &str = "files";
+
+/// Letters of a SHA-256.
+const DIGEST_LEN: usize = 64;
 
 /// A larger cache forgets what the last scan did not use.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -53,12 +56,20 @@ impl Identified for Commit {
 #[derive(Debug)]
 pub(super) struct ScanCache {
     directory: PathBuf,
-    /// A line of header, then `<key> <facts as JSON>` in the order of the keys, which are equally long.
+    /// A line of header, then `<key> <digest>` in the order of the keys, which are equally long. What a Terraform file
+    /// says follows as JSON.
     text: String,
-    lines: Vec<Range<usize>>,
-    /// By line.
-    used: Vec<AtomicBool>,
+    lines: Vec<Line>,
     learned: Mutex<BTreeMap<String, String>>,
+}
+
+#[derive(Debug)]
+struct Line {
+    /// The key begins with it; most comparisons need not go to the text.
+    start: u64,
+    key: Range<usize>,
+    facts: Range<usize>,
+    used: AtomicBool,
 }
 
 impl ScanCache {
@@ -72,31 +83,28 @@ impl ScanCache {
         let mut at = text.find('\n').map_or(text.len(), |end| end + 1);
         let mut lines = Vec::new();
         while let Some(length) = text[at..].find('\n') {
-            lines.push(at..at + length);
-            at += length + 1;
+            let end = at + length;
+            if let Some(space) = text[at..end].find(' ').map(|space| at + space) {
+                let start = start_of(&text[at..space]);
+                lines.push(Line { start, key: at..space, facts: space + 1..end, used: AtomicBool::new(false) });
+            }
+            at = end + 1;
         }
-        Self {
-            directory: directory.to_owned(),
-            text,
-            used: lines.iter().map(|_| AtomicBool::new(false)).collect(),
-            lines,
-            learned: Mutex::default(),
-        }
+        Self { directory: directory.to_owned(), text, lines, learned: Mutex::default() }
     }
 
     fn get(&self, key: &str) -> Option<FileFacts> {
-        let text = self.text.as_bytes();
-        let key_of = |line: &Range<usize>| &text[line.start..line.end.min(line.start + key.len())];
-        let at = self.lines.binary_search_by(|line| key_of(line).cmp(key.as_bytes())).ok()?;
-        let facts = self.text[self.lines[at].clone()][key.len()..].strip_prefix(' ')?;
-        let facts = serde_json::from_str(facts).ok()?;
-        self.used[at].store(true, Ordering::Relaxed);
+        let start = start_of(key);
+        let order = |line: &Line| line.start.cmp(&start).then_with(|| self.text[line.key.clone()].cmp(key));
+        let line = &self.lines[self.lines.binary_search_by(order).ok()?];
+        let facts = read_facts(&self.text[line.facts.clone()])?;
+        line.used.store(true, Ordering::Relaxed);
         Some(facts)
     }
 
     fn put(&self, key: String, facts: &FileFacts) {
-        let json = serde_json::to_string(facts).expect("facts have text keys");
-        self.learned.lock().unwrap_or_else(PoisonError::into_inner).insert(key, json);
+        let facts = written_facts(facts);
+        self.learned.lock().unwrap_or_else(PoisonError::into_inner).insert(key, facts);
     }
 
     /// Writes what this scan learned, if anything. Of two scans at once one is remembered.
@@ -107,15 +115,15 @@ impl ScanCache {
         }
         let learned: usize = entries.values().map(String::len).sum();
         let is_crowded = (self.text.len() + learned) as u64 > BYTES_MAX;
-        for (line, used) in self.lines.into_iter().zip(self.used) {
-            let Some((key, json)) = self.text[line].split_once(' ') else { continue };
-            if !is_crowded || used.into_inner() {
-                entries.entry(key.to_owned()).or_insert_with(|| json.to_owned());
+        for line in self.lines {
+            if !is_crowded || line.used.into_inner() {
+                let key = self.text[line.key].to_owned();
+                entries.entry(key).or_insert_with(|| self.text[line.facts].to_owned());
             }
         }
         let mut text = header();
-        for (key, json) in entries {
-            text.extend([&key, " ", &json, "\n"]);
+        for (key, facts) in entries {
+            text.extend([&key, " ", &facts, "\n"]);
         }
         fs::create_dir_all(&self.directory)?;
         let unfinished = self.directory.join(format!("{FILE_NAME}.{}", std::process::id()));
@@ -127,6 +135,32 @@ impl ScanCache {
 
 fn header() -> String {
     format!("stackorder scan cache {FORMAT} of {}\n", env!("CARGO_PKG_VERSION"))
+}
+
+/// Numbers of texts compare as the texts do, where they differ.
+fn start_of(text: &str) -> u64 {
+    let mut start = [0; 8];
+    start.iter_mut().zip(text.bytes()).for_each(|(start, byte)| *start = byte);
+    u64::from_be_bytes(start)
+}
+
+fn written_facts(facts: &FileFacts) -> String {
+    match &facts.terraform {
+        None => facts.digest.clone(),
+        Some(says) => {
+            let json = serde_json::to_string(says).expect("what a file says has text keys");
+            format!("{} {json}", facts.digest)
+        }
+    }
+}
+
+fn read_facts(text: &str) -> Option<FileFacts> {
+    let (digest, says) = match text.split_once(' ') {
+        None => (text, None),
+        Some((digest, json)) => (digest, Some(serde_json::from_str(json).ok()?)),
+    };
+    // A line that was cut off is no shorter digest.
+    (digest.len() == DIGEST_LEN).then(|| FileFacts { digest: digest.to_owned(), terraform: says })
 }
 
 /// Files whose content is looked up before it is read.
@@ -176,7 +210,7 @@ mod tests {
     use super::*;
 
     fn facts(digest: &str) -> FileFacts {
-        FileFacts { digest: digest.to_owned(), ..FileFacts::default() }
+        FileFacts { digest: format!("{digest:0>DIGEST_LEN$}"), ..FileFacts::default() }
     }
 
     fn put(directory: &Path, entries: &[&str]) {
@@ -208,15 +242,18 @@ mod tests {
         let file = directory.path().join(FILE_NAME);
         let header = header();
         let other = header.replace(" of ", " of another ");
+        let digest = facts("a").digest;
         for damaged in [
             String::new(),
             "\n\n".to_owned(),
             header.trim_end().to_owned(),
             format!("{header}a"),
             format!("{header}a \n"),
-            format!("{header}a {{\"digest\":\n"),
-            format!("{header}a {{\"digest\":\"a\"}}"),
-            format!("{other}a {{\"digest\":\"a\"}}\n"),
+            format!("{header}a 0a\n"),
+            format!("{header}a {digest} \n"),
+            format!("{header}a {digest} {{\"backends\":\n"),
+            format!("{header}a {digest}"),
+            format!("{other}a {digest}\n"),
         ] {
             fs::write(&file, &damaged).unwrap();
             assert_eq!(ScanCache::open(directory.path()).get("a"), None, "{damaged:?}");

@@ -48,18 +48,20 @@ pub fn is_tofu_file(path: &str) -> bool {
 }
 
 /// The files of a directory that the tool reads: OpenTofu takes `x.tofu` instead of an `x.tf` beside it.
-pub fn read_by(tool: Tool, paths: &[String]) -> impl Iterator<Item = &String> {
+/// Files are given with the paths that they are known by, in order.
+pub fn read_by<F: AsRef<str>>(tool: Tool, files: &[F]) -> impl Iterator<Item = &F> {
     let hidden = move |path: &str| {
         let (stem, ending) = match path.strip_suffix(".tf") {
             Some(stem) => (stem, ".tofu"),
             None => (path.strip_suffix(".tf.json")?, ".tofu.json"),
         };
-        Some(paths.binary_search(&format!("{stem}{ending}")).is_ok())
+        let instead = format!("{stem}{ending}");
+        Some(files.binary_search_by(|file| file.as_ref().cmp(&instead)).is_ok())
     };
-    let has_tofu = paths.iter().any(|path| is_tofu_file(path));
-    paths.iter().filter(move |path| match tool {
-        Tool::Terraform => !is_tofu_file(path),
-        Tool::Tofu => !has_tofu || hidden(path) != Some(true),
+    let has_tofu = files.iter().any(|file| is_tofu_file(file.as_ref()));
+    files.iter().filter(move |file| match tool {
+        Tool::Terraform => !is_tofu_file(file.as_ref()),
+        Tool::Tofu => !has_tofu || hidden(file.as_ref()) != Some(true),
     })
 }
 

@@ -1,6 +1,7 @@
 //! Edges between stacks: those that somebody wrote down, and those that reading a state implies (spec 11 §7).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use super::directory::Directory;
 use super::reader::Reader;
@@ -22,7 +23,7 @@ pub(super) struct Edges {
 pub(super) fn find(
     reader: &Reader<'_>,
     stacks: &[Built],
-    directories: &BTreeMap<String, Directory>,
+    directories: &BTreeMap<String, Rc<Directory>>,
     module_reads: &BTreeMap<String, BTreeSet<StateObject>>,
     repo: &str,
 ) -> Edges {

@@ -198,7 +198,7 @@ fn relative(from: &str, to: &str) -> String {
 
 /// Which directories own what lies in them.
 pub(super) struct Owners<'a> {
-    pub stacks: &'a BTreeMap<String, Directory>,
+    pub stacks: &'a BTreeMap<String, Rc<Directory>>,
     pub modules: &'a BTreeSet<String>,
 }
 

@@ -133,7 +133,12 @@ impl<'f> Tree<'f> {
             entries.to_mut().sort();
         }
         let mut directories = BTreeSet::from([String::new()]);
+        let mut last = "";
         for entry in entries.iter() {
+            let directory = parent(&entry.path);
+            if std::mem::replace(&mut last, directory) == directory {
+                continue;
+            }
             // A directory that several files share is already there with all its parents.
             for parent in ancestors(&entry.path) {
                 if directories.contains(parent) {

@@ -112,7 +112,7 @@ impl Following<'_, '_, '_> {
     /// The states that the files of a module read.
     fn states(&mut self, key: &str, visit: &Visit) {
         let Some(node) = self.walk.nodes.get(&visit.place) else { return };
-        for block in &node.remote_states {
+        for block in &node.directory.remote_states {
             let (objects, warnings) = remote_state::read(block, &|| visit.scope.clone());
             self.walk.warnings.extend(warnings);
             self.followed.states.entry(key.to_owned()).or_default().extend(objects);

@@ -4,15 +4,16 @@
 //! [`super::module_values`] follows them with the values of each stack.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
-use super::directory::At;
+use super::directory::{At, Directory};
 use super::file_reads::{self, Found};
 use super::module_calls::{self, Call, Home, Target};
 use super::module_values;
 use super::reader::Reader;
 use super::remote_state::StateObject;
 use super::stacks::Built;
-use super::terraform_file::{FileRead, ModuleCall, RemoteState};
+use super::terraform_file::{FileRead, ModuleCall};
 use crate::config::glob::PathGlobs;
 use crate::config::model::Tool;
 use crate::graph::model::{Edge, EdgeType, Module, ModuleKind, NodeRef, Warning};
@@ -63,13 +64,13 @@ pub(super) fn find(
 pub(super) type Place = (String, Tool);
 
 /// What the files of one place say about modules.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Node {
+    pub directory: Rc<Directory>,
     /// Calls that mean the same for every caller.
     pub calls: Vec<Call>,
     /// Calls that need values.
     pub unread: Vec<At<ModuleCall>>,
-    pub remote_states: Vec<At<RemoteState>>,
     /// Calls that may read what is not the module's own.
     pub file_reads: Vec<At<FileRead>>,
 }
@@ -77,7 +78,7 @@ pub(super) struct Node {
 impl Node {
     /// Whether its files read states, or files that are not its own.
     pub fn reads(&self) -> bool {
-        !self.remote_states.is_empty() || !self.file_reads.is_empty()
+        !self.directory.remote_states.is_empty() || !self.file_reads.is_empty()
     }
 
     /// Where its literal sources lead, read by the same tool.
@@ -148,17 +149,17 @@ impl<'a> Walk<'a> {
         // A backend in a module means nothing; mistakes do.
         self.warnings.extend(read.warnings.iter().filter(|it| it.code != "backend_second").cloned());
         let leaves = |read: &At<FileRead>| file_reads::may_leave(reader, directory, &read.it);
-        let file_reads = read.file_reads.into_iter().filter(leaves).collect();
-        let mut node = Node { remote_states: read.remote_states, file_reads, ..Node::default() };
-        for call in read.modules {
+        let file_reads = read.file_reads.iter().filter(|read| leaves(read)).cloned().collect();
+        let mut node = Node { directory: read.clone(), calls: Vec::new(), unread: Vec::new(), file_reads };
+        for call in &read.modules {
             if !module_calls::is_literal(&call.it) {
-                node.unread.push(call);
+                node.unread.push(call.clone());
                 continue;
             }
             let literal = |expression: &super::value::Expression| {
                 expression.literal().ok_or_else(|| "it is not a literal".to_owned())
             };
-            match module_calls::resolve(reader, self.home, directory, &call, &literal) {
+            match module_calls::resolve(reader, self.home, directory, call, &literal) {
                 Ok(call) => node.calls.push(call),
                 Err(warning) => self.warnings.push(warning),
             }

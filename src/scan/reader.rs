@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::OnceLock;
 
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::declarations::{self, Declarations};
 use super::directory::{Directory, is_input_file, is_terraform_file, is_tofu_file, merge, read_by};
 use super::files::{Files, Tree, file_name, parent};
-use super::terraform_file::{self, TerraformFile};
+use super::modules::Place;
+use super::terraform_file::{self, NOTHING, TerraformFile};
 use crate::config::model::Tool;
 use crate::graph::model::Warning;
 use crate::ids::hex;
@@ -20,13 +20,25 @@ use crate::ids::hex;
 pub(super) struct Reader<'f> {
     files: &'f dyn Files,
     pub tree: Tree<'f>,
-    terraform: BTreeMap<String, TerraformFile>,
-    /// Terraform files by directory, in name order.
-    by_directory: BTreeMap<String, Vec<String>>,
+    /// By directory, in name order.
+    terraform: BTreeMap<String, Vec<ReadFile>>,
     /// Of every file that was read: hex SHA-256, empty for one that could not be.
-    digests: RefCell<BTreeMap<String, String>>,
-    declarations: RefCell<BTreeMap<(String, Tool), Rc<Declarations>>>,
+    digests: RefCell<BTreeMap<Rc<str>, String>>,
+    directories: RefCell<BTreeMap<Place, Rc<Directory>>>,
+    declarations: RefCell<BTreeMap<Place, Rc<Declarations>>>,
     pub warnings: Vec<Warning>,
+}
+
+/// A Terraform file and what it says.
+struct ReadFile {
+    path: Rc<str>,
+    terraform: Option<Box<TerraformFile>>,
+}
+
+impl AsRef<str> for ReadFile {
+    fn as_ref(&self) -> &str {
+        &self.path
+    }
 }
 
 impl<'f> Reader<'f> {
@@ -36,8 +48,8 @@ impl<'f> Reader<'f> {
             files,
             tree: Tree::new(files.list()),
             terraform: BTreeMap::new(),
-            by_directory: BTreeMap::new(),
             digests: RefCell::default(),
+            directories: RefCell::default(),
             declarations: RefCell::default(),
             warnings: Vec::new(),
         };
@@ -47,17 +59,20 @@ impl<'f> Reader<'f> {
         files.each(walked.len(), &|at| {
             slots[at].get_or_init(|| look(files, &reader.tree, walked[at]));
         });
-        let found: Vec<(String, Looked)> = walked
+        let found: Vec<(Rc<str>, Looked)> = walked
             .iter()
             .zip(slots)
             .map(|(path, slot)| {
                 let looked = slot.into_inner().unwrap_or_else(|| look(files, &reader.tree, path));
-                ((*path).to_owned(), looked)
+                (Rc::from(*path), looked)
             })
             .collect();
-        for (path, looked) in found {
-            reader.take(path, looked);
-        }
+        // All at once, because a map is built much faster from what is sorted already.
+        let digest = |(path, looked)| {
+            let digest = reader.take(&path, looked);
+            (path, digest)
+        };
+        reader.digests = RefCell::new(found.into_iter().map(digest).collect());
         reader
     }
 
@@ -65,7 +80,7 @@ impl<'f> Reader<'f> {
     pub fn read(&self, path: &str) -> Result<Vec<u8>, String> {
         let read = self.tree.read(self.files, path);
         let digest = read.as_ref().map_or(String::new(), |bytes| hex(&Sha256::digest(bytes)));
-        self.digests.borrow_mut().insert(path.to_owned(), digest);
+        self.digests.borrow_mut().insert(path.into(), digest);
         read
     }
 
@@ -76,71 +91,83 @@ impl<'f> Reader<'f> {
         }
     }
 
-    /// Keeps what a file says.
-    fn take(&mut self, path: String, looked: Looked) {
+    /// Keeps what a file says, and gives its digest.
+    fn take(&mut self, path: &Rc<str>, looked: Looked) -> String {
         let FileFacts { digest, terraform } = looked.unwrap_or_else(|reason| {
             // Whether a configuration file can be used is asked where a stack uses it.
-            if is_config_file(&path) {
+            if is_config_file(path) {
                 return FileFacts::default();
             }
             // The directory must not look as if the file were not there.
-            let warning = Warning::new("file_unreadable", reason).in_file(&path);
+            let warning = Warning::new("file_unreadable", reason).in_file(path);
             self.warnings.push(warning.clone());
             let terraform = TerraformFile { warnings: vec![warning], ..TerraformFile::default() };
-            FileFacts { terraform, ..FileFacts::default() }
+            FileFacts { terraform: Some(Box::new(terraform)), ..FileFacts::default() }
         });
-        if is_terraform_file(&path) {
-            self.terraform.insert(path.clone(), terraform);
-            self.by_directory.entry(parent(&path).to_owned()).or_default().push(path.clone());
+        if is_terraform_file(path) {
+            let file = ReadFile { path: path.clone(), terraform };
+            match self.terraform.get_mut(parent(path)) {
+                Some(files) => files.push(file),
+                None => drop(self.terraform.insert(parent(path).to_owned(), vec![file])),
+            }
         }
-        self.digests.get_mut().insert(path, digest);
+        digest
     }
 
     /// Reads a directory that the walk leaves out, because a module call leads there.
     pub fn enter(&mut self, directory: &str) {
-        if self.by_directory.contains_key(directory) {
+        if self.has_terraform(directory) {
             return;
+        }
+        // It may have been asked for when nothing of it was read yet.
+        for tool in [Tool::Terraform, Tool::Tofu] {
+            self.directories.get_mut().remove(&(directory.to_owned(), tool));
         }
         let names = self.tree.below(directory).filter(|name| !name.contains('/') && is_terraform_file(name));
         let paths: Vec<String> = names
             .map(|name| if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") })
             .collect();
         for path in paths {
-            if !self.digests.borrow().contains_key(&path) {
+            if !self.digests.get_mut().contains_key(path.as_str()) {
+                let path = Rc::from(path);
                 let looked = look(self.files, &self.tree, &path);
-                self.take(path, looked);
+                let digest = self.take(&path, looked);
+                self.digests.get_mut().insert(path, digest);
             }
         }
     }
 
     /// Lets a name count for the hash, whatever the file holds.
     pub fn note_name(&self, path: &str) {
-        self.digests.borrow_mut().entry(path.to_owned()).or_default();
+        self.digests.borrow_mut().entry(path.into()).or_default();
     }
 
     /// Whether a directory holds a Terraform file.
     pub fn has_terraform(&self, directory: &str) -> bool {
-        !self.paths(directory).is_empty()
+        self.terraform.contains_key(directory)
     }
 
     /// Directories that hold a Terraform file, in order.
     pub fn terraform_directories(&self) -> impl Iterator<Item = &str> {
-        self.by_directory.keys().map(String::as_str)
+        self.terraform.keys().map(String::as_str)
     }
 
     /// What the files of a directory say together to a tool.
-    pub fn directory(&self, directory: &str, tool: Tool) -> Directory {
-        let paths = read_by(tool, self.paths(directory));
-        merge(tool, paths.filter_map(|path| self.terraform.get(path).map(|file| (path.as_str(), file))))
+    pub fn directory(&self, directory: &str, tool: Tool) -> Rc<Directory> {
+        let merged = || {
+            let files = read_by(tool, self.terraform_files(directory));
+            Rc::new(merge(tool, files.map(|file| (&*file.path, file.terraform.as_deref().unwrap_or(&NOTHING)))))
+        };
+        self.directories.borrow_mut().entry((directory.to_owned(), tool)).or_insert_with(merged).clone()
     }
 
     /// Whether a directory holds files that only OpenTofu reads.
     pub fn has_tofu_file(&self, directory: &str) -> bool {
-        self.paths(directory).iter().any(|path| is_tofu_file(path))
+        self.terraform_files(directory).iter().any(|file| is_tofu_file(&file.path))
     }
 
-    fn paths(&self, directory: &str) -> &[String] {
-        self.by_directory.get(directory).map_or(&[], Vec::as_slice)
+    fn terraform_files(&self, directory: &str) -> &[ReadFile] {
+        self.terraform.get(directory).map_or(&[], Vec::as_slice)
     }
 
     /// What a directory declares for its expressions.
@@ -149,8 +176,8 @@ impl<'f> Reader<'f> {
         if let Some(known) = self.declarations.borrow().get(&key) {
             return known.clone();
         }
-        let paths = read_by(tool, self.paths(directory));
-        let files = paths.filter_map(|path| Some((path.as_str(), self.tree.read(self.files, path).ok()?)));
+        let files = read_by(tool, self.terraform_files(directory));
+        let files = files.filter_map(|file| Some((&*file.path, self.tree.read(self.files, &file.path).ok()?)));
         let read = Rc::new(declarations::read(files));
         self.declarations.borrow_mut().insert(key, read.clone());
         read
@@ -170,13 +197,12 @@ impl<'f> Reader<'f> {
 }
 
 /// What a scan needs of the content of one file, wherever it lies.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct FileFacts {
     /// Hex SHA-256.
     pub digest: String,
-    /// Says nothing for a file that is not Terraform's.
-    #[serde(default, skip_serializing_if = "TerraformFile::is_empty")]
-    pub terraform: TerraformFile,
+    /// `None` where it says nothing, which is the rule for a file that is not Terraform's.
+    pub terraform: Option<Box<TerraformFile>>,
 }
 
 /// The facts, or why the file cannot be read.
@@ -184,10 +210,11 @@ type Looked = Result<FileFacts, String>;
 
 fn look(files: &dyn Files, tree: &Tree<'_>, path: &str) -> Looked {
     if let Some(FileFacts { digest, terraform }) = files.known(path) {
-        return Ok(FileFacts { digest, terraform: terraform.at(path) });
+        return Ok(FileFacts { digest, terraform: terraform.map(|file| Box::new(file.at(path))) });
     }
     let bytes = tree.read(files, path)?;
-    let terraform = if is_terraform_file(path) { terraform_file::read(path, &bytes) } else { TerraformFile::default() };
+    let says = is_terraform_file(path).then(|| terraform_file::read(path, &bytes));
+    let terraform = says.filter(|says| *says != NOTHING).map(Box::new);
     let facts = FileFacts { digest: hex(&Sha256::digest(&bytes)), terraform };
     files.learn(path, &facts);
     Ok(facts)

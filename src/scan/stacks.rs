@@ -54,7 +54,7 @@ pub(super) fn find(
     reader: &Reader<'_>,
     config: &RepoConfig,
     globs: &Globs,
-) -> (BTreeMap<String, Directory>, Vec<Warning>) {
+) -> (BTreeMap<String, Rc<Directory>>, Vec<Warning>) {
     let mut warnings = Vec::new();
     let mut included = BTreeSet::new();
     for entry in &config.stacks.include {
@@ -140,7 +140,7 @@ fn judge(path: &str, directory: &Directory, included: bool) -> Verdict {
 pub(super) fn build(
     reader: &Reader<'_>,
     config: &RepoConfig,
-    directories: &BTreeMap<String, Directory>,
+    directories: &BTreeMap<String, Rc<Directory>>,
 ) -> Result<Stacks, Vec<ScanError>> {
     let rules = InstanceRules::new(config).map_err(problems)?;
     let mut builder = Builder { reader, config, rules, directories, found: Stacks::default(), errors: Vec::new() };
@@ -164,7 +164,7 @@ struct Builder<'a, 'f> {
     reader: &'a Reader<'f>,
     config: &'a RepoConfig,
     rules: InstanceRules,
-    directories: &'a BTreeMap<String, Directory>,
+    directories: &'a BTreeMap<String, Rc<Directory>>,
     found: Stacks,
     errors: Vec<ScanError>,
 }

@@ -18,23 +18,35 @@ use crate::graph::model::Warning;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TerraformFile {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub backends: Vec<BackendBlock>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub modules: Vec<ModuleCall>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remote_states: Vec<RemoteState>,
     /// Whether a provider is named, so that a lock file is to be expected.
     pub names_provider: bool,
     /// Lines of `archive_file` data sources: they write files while planning.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub archive_file_lines: Vec<u32>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub file_reads: Vec<FileRead>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
 }
 
-impl TerraformFile {
-    /// Whether it says nothing at all.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
+/// What most files say.
+pub(super) static NOTHING: TerraformFile = TerraformFile {
+    backends: Vec::new(),
+    modules: Vec::new(),
+    remote_states: Vec::new(),
+    names_provider: false,
+    archive_file_lines: Vec::new(),
+    file_reads: Vec::new(),
+    warnings: Vec::new(),
+};
 
+impl TerraformFile {
     /// The same content at another place.
     pub fn at(mut self, path: &str) -> Self {
         for warning in &mut self.warnings {
