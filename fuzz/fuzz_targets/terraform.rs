@@ -78,7 +78,9 @@ fn one_file(path: &str, content: &[u8]) -> bool {
     for warning in file.warnings.iter().chain(&warnings) {
         warning.line.iter().for_each(|line| inside(*line, &warning.message));
     }
-    if !path.ends_with(".json") {
+    // A line of bytes in front of UTF-16 makes it something else.
+    let is_utf16 = content.starts_with(b"\xff\xfe") || content.starts_with(b"\xfe\xff");
+    if !path.ends_with(".json") && !is_utf16 {
         a_line_in_front_moves_lines_and_nothing_else(path, content, &file);
     }
     !(file.modules.is_empty() && file.backends.is_empty() && file.remote_states.is_empty())
