@@ -129,9 +129,7 @@ impl Init {
             let caller = key(module).rsplit_once('.').map_or("", |(caller, _)| caller);
             // What a module from elsewhere calls lies elsewhere too.
             let Some(Some(from)) = places.get(caller) else { continue };
-            if let Some(to) =
-                places[key(module)].as_ref().map(|path| format!("{REPO}//{path}")).or_else(|| remote(module))
-            {
+            if let Some(to) = places[key(module)].as_ref().map(|path| local_key(path)).or_else(|| remote(module)) {
                 self.edges.insert((from.clone(), to));
             }
         }
@@ -206,4 +204,9 @@ fn answer(mut stream: TcpStream) {
     };
     // A client that went away has heard enough.
     let _ = stream.write_all(answer.as_bytes());
+}
+
+/// The key of a local module; that of the repository root is what git sources give it.
+fn local_key(path: &str) -> String {
+    if path.is_empty() { REPO.to_owned() } else { format!("{REPO}//{path}") }
 }
