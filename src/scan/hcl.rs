@@ -540,11 +540,10 @@ impl<'t> Reader<'t> {
     fn in_heredoc(&mut self, marker: &str, open: &mut Vec<Open<'t>>) {
         let at_line_start = self.at == 0 || self.bytes[self.at - 1] == b'\n';
         if at_line_start {
-            let rest = self.rest();
-            let length = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
-            if rest[..length].trim_ascii() == marker.as_bytes() {
+            let line = self.text[self.at..].split('\n').next().unwrap_or_default();
+            if line.trim() == marker {
                 // A carriage return belongs to the end of the line, not to the value.
-                self.at += rest[..length].trim_ascii_end().len();
+                self.at += line.trim_end().len();
                 open.pop();
                 return;
             }

@@ -135,7 +135,6 @@ fn read_hcl(path: &str, bytes: &[u8]) -> TerraformFile {
 /// The text of a file, and what is wrong with its encoding. The tool refuses all but UTF-8; what can be made out still
 /// shows where the edges would be.
 pub(super) fn decoded(bytes: &[u8]) -> (Cow<'_, str>, Option<&'static str>) {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let utf16 = |unit: fn([u8; 2]) -> u16| {
         let units: Vec<u16> = bytes[2..].chunks_exact(2).map(|pair| unit([pair[0], pair[1]])).collect();
         let mistake = "the file is UTF-16, not UTF-8: the tool does not read it";
@@ -144,7 +143,7 @@ pub(super) fn decoded(bytes: &[u8]) -> (Cow<'_, str>, Option<&'static str>) {
     match bytes {
         [0xff, 0xfe, ..] => utf16(u16::from_le_bytes),
         [0xfe, 0xff, ..] => utf16(u16::from_be_bytes),
-        _ => match String::from_utf8_lossy(bytes) {
+        _ => match String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)) {
             text @ Cow::Borrowed(_) => (text, None),
             text @ Cow::Owned(_) => (text, Some("the file is not UTF-8: the tool does not read it")),
         },

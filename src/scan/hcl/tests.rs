@@ -55,6 +55,19 @@ fn a_quote_left_open_in_a_heredoc_costs_nothing() {
     assert_eq!(found(text), ["1: locals[]", "8: module[m]"]);
 }
 
+/// The tool's own reader trims every blank that Unicode knows around the marker.
+#[test]
+fn any_blank_may_stand_around_the_end_of_a_heredoc() {
+    for blank in ["\t", "\u{b}", "\u{a0}", "\u{2003}"] {
+        let body = format!("a = <<EOT\nx\n{blank}EOT\nmodule \"m\" {{}}\n");
+        assert_eq!(
+            found(&body),
+            ["1: a = <<EOT\nx\n".to_owned() + blank + "EOT", "4: module[m]".to_owned()],
+            "{blank:?}"
+        );
+    }
+}
+
 /// python-hcl2#315: line endings may differ within one file.
 #[test]
 fn carriage_returns_are_blanks() {

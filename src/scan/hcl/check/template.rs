@@ -123,11 +123,10 @@ impl Check<'_> {
 
     pub(super) fn heredoc(&mut self, marker: &str) -> Step {
         if self.bytes[self.at - 1] == b'\n' {
-            let rest = self.rest();
-            let length = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
-            if rest[..length].trim_ascii() == marker.as_bytes() {
+            let line = self.text[self.at..].split('\n').next().unwrap_or_default();
+            if line.trim() == marker {
                 self.end_string()?;
-                self.at += length;
+                self.at += line.len();
                 self.last = Last::Operand;
                 return Ok(());
             }
