@@ -186,12 +186,12 @@ impl<'g> Owners<'g> {
     fn touch(&self, path: &str, touched: &mut Touched<'g>) -> bool {
         let mut owned = false;
         let enclosing = || std::iter::once(path).chain(ancestors(path));
-        let mut own = Vec::new();
+        let mut own = BTreeSet::new();
         if let Some(directory) = enclosing().find_map(|directory| self.stacks.get(directory)) {
             own = match self.user(path, directory) {
                 User::All => directory.stacks.iter().map(|(number, _)| *number).collect(),
-                User::Only(only) => vec![only],
-                User::Gone => Vec::new(),
+                User::Only(only) => BTreeSet::from([only]),
+                User::Gone => BTreeSet::new(),
             };
             touched.changed.extend(&own);
             owned = true;

@@ -20,7 +20,7 @@ pub fn below(directory: &str, rest: &str) -> String {
 
 /// The directories in front of the first segment with a pattern, as a path; the whole path when there is no pattern.
 pub fn literal_start(glob: &str) -> String {
-    let literal: Vec<String> = glob.split('/').take_while(|segment| !has_pattern(segment)).map(unescape).collect();
+    let literal: Vec<String> = segments(glob).take_while(|segment| !has_pattern(segment)).map(unescape).collect();
     literal.join("/")
 }
 
@@ -138,6 +138,7 @@ mod tests {
         assert_eq!(literal_start("a/b/*.json"), "a/b");
         assert_eq!(literal_start(r"a\[1\]/x/{b,c}/d"), "a[1]/x");
         assert_eq!(literal_start("**"), "");
+        assert_eq!(literal_start("a/b/"), "a/b");
         assert_eq!(unescape(&escape(r"[a]\{*}")), r"[a]\{*}");
         assert!(has_pattern("a?") && !has_pattern(r"a\?") && has_pattern(r"a\\?"));
     }
