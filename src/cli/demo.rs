@@ -78,8 +78,14 @@ pub fn run(args: DemoArgs) -> Outcome {
 
 async fn demo(args: DemoArgs) -> anyhow::Result<()> {
     let tool = DemoTool::find(args.tool)?;
-    let laptop =
-        LaptopOptions { twice: args.twice, dir: args.dir, tool, port: args.port, github_port: args.github_port };
+    let laptop = LaptopOptions {
+        twice: args.twice,
+        dir: args.dir,
+        tool,
+        port: args.port,
+        github_port: args.github_port,
+        clock_ahead: 0,
+    };
     if args.story {
         story::play(StoryOptions { laptop, report: args.report, kills: args.kills, outcome: args.outcome }).await
     } else {

@@ -24,10 +24,11 @@ pub struct ControlDesk {
 }
 
 impl ControlDesk {
-    pub async fn open() -> anyhow::Result<Self> {
+    /// Every server's clock starts `offset_ms` ahead of the machine's.
+    pub async fn open(offset_ms: Millis) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("cannot listen on loopback")?;
         let address = listener.local_addr()?;
-        let offset = watch::Sender::new(0);
+        let offset = watch::Sender::new(offset_ms);
         let (said_ready, ready) = tokio::sync::mpsc::unbounded_channel();
         let offsets = offset.clone();
         tokio::spawn(async move {

@@ -38,6 +38,8 @@ pub struct LaptopOptions {
     /// 0 picks a free one.
     pub port: u16,
     pub github_port: u16,
+    /// How far ahead of the machine's clock everything starts.
+    pub clock_ahead: Millis,
 }
 
 /// Everything that runs. Dropping it ends all of it.
@@ -66,6 +68,7 @@ impl Laptop {
         // The first thing that is made, after everything that could make it useless was asked for.
         let dir = DemoDir::make(options.dir)?;
         let clock = Arc::new(SystemClock::default());
+        clock.set_offset(options.clock_ahead);
         let server_url = format!("http://127.0.0.1:{server_port}");
         let issuer = format!("http://127.0.0.1:{github_port}/_services/token");
 
@@ -117,7 +120,7 @@ impl Laptop {
             callback_urls: Vec::new(),
         });
         let server_environment = server_environment(&github, &app, &server_url, server_port, dir.path());
-        let desk = Arc::new(ControlDesk::open().await?);
+        let desk = Arc::new(ControlDesk::open(options.clock_ahead).await?);
         let mut laptop = Self {
             github,
             s3,

@@ -12,6 +12,7 @@ use anyhow::{Context as _, bail, ensure};
 use serde::Serialize;
 
 use super::laptop::{Laptop, LaptopOptions};
+use crate::clock::{Clock as _, DAY_MS, Millis, SystemClock};
 use killer::Killer;
 use stage::Stage;
 
@@ -140,6 +141,12 @@ impl Step {
     }
 }
 
+/// How far the next noon (UTC) is. The story starts then, so that the sample's schedule of drift checks fires only where a
+/// step moves the clock to it. Ahead and never back: the tool's own clock decides when a credential is out of date.
+fn until_noon() -> Millis {
+    (DAY_MS / 2 - SystemClock::default().now()).rem_euclid(DAY_MS)
+}
+
 /// Plays all steps; the error names the first broken promise.
 pub async fn play(options: StoryOptions) -> anyhow::Result<()> {
     let folder = options.report.as_deref().and_then(Path::parent).filter(|folder| !folder.as_os_str().is_empty());
@@ -150,7 +157,7 @@ pub async fn play(options: StoryOptions) -> anyhow::Result<()> {
     anstream::println!(
         "Stackorder's story, with {tool}. GitHub is simulated; server, CLI, workflows and state are real.\n"
     );
-    let laptop = Laptop::start(options.laptop).await?;
+    let laptop = Laptop::start(LaptopOptions { clock_ahead: until_noon(), ..options.laptop }).await?;
     let mut stage = Stage::new(laptop)?;
     let killer = options.kills.map(|seed| Killer::new(seed, &stage.laptop));
     let mut report = Report { steps: Vec::new(), ok: true, tool };
