@@ -12,7 +12,8 @@ use super::evaluation::Scope;
 use super::hcl::{self, Block};
 use super::json;
 use super::terraform_file::{FILE_BYTES_MAX, decoded, each, members};
-use super::value::{Expression, Text, Value, number};
+use super::types::Type;
+use super::value::{Expression, Text, Value};
 
 /// The declarations of one directory, overrides applied.
 #[derive(Debug, Default)]
@@ -26,18 +27,9 @@ pub struct Declarations {
 /// `variable "<name>" { … }`.
 #[derive(Debug, Clone, Default)]
 pub struct Variable {
-    kind: Option<Kind>,
+    kind: Option<Type>,
     default: Option<Expression>,
     is_nullable: Option<bool>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Text,
-    Number,
-    Bool,
-    /// A collection, or whatever is given.
-    Any,
 }
 
 impl Variable {
@@ -56,28 +48,21 @@ impl Variable {
 
     /// The value that text from the environment stands for.
     pub fn environment_value(&self, text: &str) -> Value {
-        match self.kind {
-            None | Some(Kind::Text | Kind::Number | Kind::Bool) => Value::text(text),
-            Some(Kind::Any) => {
-                Scope::default().evaluate(&Expression::hcl(text.trim(), 1), None).unwrap_or(Value::Unknown)
-            }
+        if self.kind.as_ref().is_none_or(Type::is_primitive) {
+            return Value::text(text);
         }
+        Scope::default().evaluate(&Expression::hcl(text.trim(), 1), None).unwrap_or(Value::Unknown)
     }
 
     fn convert(&self, value: Value) -> Value {
-        match (self.kind, value) {
-            (Some(Kind::Text | Kind::Number | Kind::Bool), Value::Null) => Value::Null,
-            (Some(Kind::Text), value) => value.into_text().map_or(Value::Unknown, Value::Text),
-            (Some(Kind::Number), Value::Text(text)) => number(&text).map_or(Value::Unknown, Value::Number),
-            (Some(Kind::Number), value @ Value::Number(_)) => value,
-            (Some(Kind::Bool), value) => value.into_bool().map_or(Value::Unknown, Value::Bool),
-            (Some(Kind::Number), _) => Value::Unknown,
-            (None | Some(Kind::Any), value) => value,
+        match &self.kind {
+            Some(kind) => kind.convert(value),
+            None => value,
         }
     }
 
     fn lay_over(&mut self, other: Self) {
-        self.kind = other.kind.or(self.kind);
+        self.kind = other.kind.or(self.kind.take());
         self.default = other.default.or(self.default.take());
         self.is_nullable = other.is_nullable.or(self.is_nullable);
     }
@@ -85,22 +70,11 @@ impl Variable {
     fn of(mut attribute: impl FnMut(&str) -> Option<Expression>) -> Self {
         Self {
             kind: attribute("type").map(|kind| match &kind.text {
-                Text::Hcl(text) => Kind::of(text),
-                Text::Json(value) => value.as_str().map_or(Kind::Any, Kind::of),
+                Text::Hcl(text) => Type::of(text),
+                Text::Json(value) => value.as_str().map_or(Type::Unclear, Type::of),
             }),
             default: attribute("default"),
             is_nullable: attribute("nullable").and_then(|yes| yes.literal()?.into_bool()),
-        }
-    }
-}
-
-impl Kind {
-    fn of(text: &str) -> Self {
-        match text.trim_matches('"') {
-            "string" => Self::Text,
-            "number" => Self::Number,
-            "bool" => Self::Bool,
-            _ => Self::Any,
         }
     }
 }

@@ -3,7 +3,8 @@
 //! Evaluation is total, bounded and never a guess: a value is what the tool would compute, or it is unknown with the
 //! reason. What this module does not know, of the language as of the world, makes a value unknown.
 
-mod functions;
+pub(super) mod functions;
+mod parse;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +14,8 @@ use hcl_edit::expr::{BinaryOp, BinaryOperator, Expression as Parsed, FuncCall, O
 use hcl_edit::expr::{TraversalOperator, UnaryOp, UnaryOperator};
 use hcl_edit::template::{Element, Strip};
 
-use super::value::{Expression, Text, Value, number, plain_newlines};
+use super::value::{Expression, Text, Value, number};
+use parse::TOO_LARGE;
 
 /// The names that expressions of one directory may use, for one way of calling it.
 #[derive(Debug, Default)]
@@ -44,14 +46,6 @@ struct Spent {
     bytes: Cell<usize>,
 }
 
-/// Longest expression that is parsed. The objects of a key are far shorter; generated tables are not looked into.
-const EXPRESSION_BYTES_MAX: usize = 16 * 1024;
-/// Most `=` and `:` in one expression: the library takes quadratic time for the keys of an object.
-const ASSIGNMENTS_MAX: usize = 512;
-/// Most brackets open at once; the library recurses into them.
-const BRACKETS_MAX: usize = 16;
-/// Most question marks and signs in one expression: conditionals and signs nest without brackets.
-const CHAINED_MAX: usize = 32;
 /// Text parsed for one scope, and expressions and values touched: room for hundreds of locals.
 const PARSED_BYTES_MAX: usize = 256 * 1024;
 const STEPS_MAX: usize = 50_000;
@@ -75,7 +69,7 @@ impl Scope {
         if let Some(value) = expression.literal() {
             return Ok(value);
         }
-        let mut evaluation = Evaluation { scope: self, each, depth: 0, open: BTreeSet::new(), reason: None };
+        let mut evaluation = Evaluation::of(self, each);
         match evaluation.expression(expression) {
             Value::Unknown => Err(evaluation.reason.unwrap_or_else(|| "it cannot be worked out".to_owned())),
             value => Ok(value),
@@ -96,9 +90,9 @@ impl Scope {
 
     /// What a template begins with, as far as that is known.
     pub fn start(&self, expression: &Expression) -> String {
-        let mut evaluation = Evaluation { scope: self, each: None, depth: 0, open: BTreeSet::new(), reason: None };
+        let mut evaluation = Evaluation::of(self, None);
         match &expression.text {
-            Text::Hcl(text) if evaluation.parsable(text).is_ok() => match hcl_edit::parser::parse_expr(text) {
+            Text::Hcl(text) if evaluation.afford(1, text.len()) => match parse::expression(text) {
                 Ok(Parsed::StringTemplate(template)) => evaluation.start(template.iter()),
                 Ok(_) | Err(_) => String::new(),
             },
@@ -115,6 +109,16 @@ impl Scope {
     }
 }
 
+/// An expression that is only looked at, such as a type; nothing when it cannot be read.
+pub(super) fn parse(text: &str) -> Option<Parsed> {
+    parse::expression(text).ok()
+}
+
+/// The value of an expression that may use no name and no function.
+pub(super) fn constant(parsed: &Parsed) -> Value {
+    Evaluation::of(&Scope::default(), None).parsed(parsed)
+}
+
 struct Evaluation<'s> {
     scope: &'s Scope,
     each: Option<&'s Each>,
@@ -125,7 +129,11 @@ struct Evaluation<'s> {
     reason: Option<String>,
 }
 
-impl Evaluation<'_> {
+impl<'s> Evaluation<'s> {
+    fn of(scope: &'s Scope, each: Option<&'s Each>) -> Self {
+        Self { scope, each, depth: 0, open: BTreeSet::new(), reason: None }
+    }
+
     fn unknown(&mut self, reason: impl Into<String>) -> Value {
         self.reason.get_or_insert_with(|| reason.into());
         Value::Unknown
@@ -150,46 +158,18 @@ impl Evaluation<'_> {
     }
 
     fn hcl(&mut self, text: &str) -> Value {
-        if let Err(reason) = self.parsable(text) {
-            return self.unknown(reason);
+        if !self.afford(1, text.len()) {
+            return self.unknown(TOO_LARGE);
         }
-        match hcl_edit::parser::parse_expr(&plain_newlines(text)) {
+        match parse::expression(text) {
             Ok(parsed) => self.parsed(&parsed),
-            Err(_) => self.unknown("it is not an expression that can be read"),
+            Err(reason) => self.unknown(reason),
         }
-    }
-
-    /// Guards the library, which recurses.
-    fn parsable(&self, text: &str) -> Result<(), &'static str> {
-        // The library takes some indentation off differently from Terraform.
-        if text.contains("<<-") {
-            return Err("indented heredocs are not evaluated");
-        }
-        let (mut open, mut deepest, mut assignments, mut chained) = (0usize, 0usize, 0usize, 0usize);
-        for byte in text.bytes() {
-            match byte {
-                b'(' | b'[' | b'{' => {
-                    open += 1;
-                    deepest = deepest.max(open);
-                }
-                b')' | b']' | b'}' => open = open.saturating_sub(1),
-                b'=' | b':' => assignments += 1,
-                b'?' | b'!' => chained += 1,
-                _ => {}
-            }
-        }
-        let is_sign = |pair: &&[u8]| matches!(pair, [b'-', next] if !next.is_ascii_alphanumeric());
-        let signs = text.as_bytes().windows(2).filter(is_sign).count();
-        let too_large = text.len() > EXPRESSION_BYTES_MAX || assignments > ASSIGNMENTS_MAX;
-        if too_large || deepest > BRACKETS_MAX || chained + signs > CHAINED_MAX || !self.afford(1, text.len()) {
-            return Err("the expression is too large or nested too deeply to be evaluated");
-        }
-        Ok(())
     }
 
     fn json(&mut self, value: &serde_json::Value) -> Value {
         if self.depth >= DEPTH_MAX {
-            return self.unknown("the expression is too large or nested too deeply to be evaluated");
+            return self.unknown(TOO_LARGE);
         }
         self.depth += 1;
         let value = self.json_node(value);
@@ -223,18 +203,18 @@ impl Evaluation<'_> {
         if !text.contains("${") && !text.contains("%{") {
             return Value::text(text);
         }
-        if let Err(reason) = self.parsable(text) {
-            return self.unknown(reason);
+        if !self.afford(1, text.len()) {
+            return self.unknown(TOO_LARGE);
         }
-        match hcl_edit::parser::parse_template(text) {
+        match parse::template(text) {
             Ok(template) => self.template(template.iter()),
-            Err(_) => self.unknown("it is not a template that can be read"),
+            Err(reason) => self.unknown(reason),
         }
     }
 
     fn parsed(&mut self, parsed: &Parsed) -> Value {
         if self.depth >= DEPTH_MAX || !self.afford(1, 0) {
-            return self.unknown("the expression is too large or nested too deeply to be evaluated");
+            return self.unknown(TOO_LARGE);
         }
         self.depth += 1;
         let value = self.node(parsed);

@@ -3,7 +3,7 @@
 //! - `files`: the checkout as names and contents.
 //! - `hcl`: cuts HCL text into attributes and blocks, whatever stands in it.
 //! - `json`: reads the JSON syntax with its lines.
-//! - `value`, `evaluation`: what an expression says before anything runs.
+//! - `value`, `types`, `evaluation`: what an expression says before anything runs.
 //! - `declarations`, `inputs`: variables and locals, and the values that an instance gives them.
 //! - `terraform_file`, `directory`: what one file says, and a directory as a whole.
 //! - `reader`: reads each file once; the tree hash.
@@ -41,6 +41,7 @@ mod reader;
 pub mod remote_state;
 mod stacks;
 pub mod terraform_file;
+mod types;
 mod unused;
 pub mod value;
 mod watch_entries;

@@ -1,8 +1,9 @@
 //! The functions of the language that names and keys are made with, on known values only.
 //! `None` is "not known": an error of the tool, a case where it would do something else, or a function not listed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use crate::scan::types::Type;
 use crate::scan::value::Value;
 
 /// Longest text that a function makes.
@@ -37,8 +38,9 @@ pub(super) fn call(name: &str, arguments: Vec<Value>) -> Option<Value> {
         ("merge", maps) => merge(maps),
         ("concat", lists) => concat(lists),
         ("coalesce", values) => coalesce(values),
-        ("toset", [list]) => set(list),
-        ("tolist", [list @ Value::List(_)]) | ("tomap", [list @ Value::Object(_)]) => Some(list.clone()),
+        ("toset", [Value::List(list)]) => set(list.clone()).map(Value::List),
+        ("tolist", [Value::List(list)]) => Some(Value::List(of_one_type(list.clone()))),
+        ("tomap", [map @ Value::Object(_)]) => Some(Type::Map(Box::new(Type::Any)).convert(map.clone())),
         ("keys", [Value::Object(map)]) => Some(Value::List(map.keys().map(Value::text).collect())),
         // What comes first counts unless it fails, and a failure is not known here.
         ("try", [first, ..]) if *first != Value::Unknown => Some(first.clone()),
@@ -155,9 +157,38 @@ fn coalesce(values: &[Value]) -> Option<Value> {
     values.iter().find(|value| !empty(value)).filter(|value| **value != Value::Unknown).cloned()
 }
 
-fn set(list: &Value) -> Option<Value> {
-    let Value::List(list) = list else { return None };
-    let known = list.iter().all(|value| *value != Value::Unknown);
-    let sorted: BTreeSet<Value> = list.iter().cloned().collect();
-    known.then(|| Value::List(sorted.into_iter().collect()))
+/// Elements of a set in the order that the tool walks them; `None` where that is not known.
+pub(in crate::scan) fn set(list: Vec<Value>) -> Option<Vec<Value>> {
+    let mut list = of_one_type(list);
+    let all = |is: fn(&Value) -> bool| list.iter().all(is);
+    if all(|value| matches!(value, Value::Text(_))) || all(|value| matches!(value, Value::Bool(_))) {
+        list.sort_unstable();
+    } else if all(|value| matches!(value, Value::Number(_))) {
+        list.sort_by_cached_key(by_size);
+    } else if list.len() > 1 || list.contains(&Value::Unknown) {
+        return None;
+    }
+    list.dedup();
+    Some(list)
+}
+
+/// Sorts numbers as [`Value::Number`] has them: no sign, and no zeros in front.
+fn by_size(number: &Value) -> (usize, String) {
+    let text = number.clone().into_text().unwrap_or_default();
+    (text.find('.').unwrap_or(text.len()), text)
+}
+
+/// Elements of a list, set or map that says nothing of their type: text, once one of them is text and all can be.
+pub(in crate::scan) fn of_one_type(list: Vec<Value>) -> Vec<Value> {
+    let has_text = list.iter().any(|value| matches!(value, Value::Text(_)));
+    let all_can = !list.iter().any(|value| matches!(value, Value::List(_) | Value::Object(_)));
+    if !has_text || !all_can {
+        return list;
+    }
+    let text = |value: Value| match value {
+        Value::Number(text) => Value::Text(text),
+        Value::Bool(yes) => Value::text(yes.to_string()),
+        value => value,
+    };
+    list.into_iter().map(text).collect()
 }

@@ -107,6 +107,16 @@ fn declarations_of_json_and_override_files_count() {
 }
 
 #[test]
+fn a_value_is_what_the_type_of_its_variable_makes_of_it() {
+    let files = MemoryFiles::default()
+        .with("stackorder.yaml", "tool: tofu\n")
+        .with("stacks/a/main.tf", "terraform {\n  backend \"s3\" { key = join(\"-\", concat(tolist(var.zones), [var.names.b])) }\n}\nvariable \"zones\" { type = set(string) }\nvariable \"names\" {\n  type = object({\n    a = string # why\n    b = optional(string, \"x\")\n  })\n}\n")
+        .with("stacks/a/terraform.tfvars", "zones = [\"b\", \"a\", \"b\"]\nnames = { a = 1 }\n");
+    let graph = scanned(&files);
+    assert_eq!(graph.stacks[0].backend.as_ref().map(|backend| backend.key.as_str()), Some("a-b-x"));
+}
+
+#[test]
 fn what_a_repeated_module_call_passes_on_is_not_known_for_each() {
     let read = "variable \"env\" {}\ndata \"terraform_remote_state\" \"net\" {\n  backend = \"s3\"\n  config = { bucket = \"b\", key = \"${var.env}/net.tfstate\" }\n}\n";
     for (repeated, value) in [("for_each = toset([\"dev\"])", "each.key"), ("count = 2", "\"dev${count.index}\"")] {
