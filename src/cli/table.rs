@@ -1,5 +1,7 @@
 //! Affected stacks as lines of text.
 
+use unicode_width::UnicodeWidthStr as _;
+
 use super::colour;
 use crate::graph::resolution::{AffectedStack, Resolution};
 use crate::runner::console::Console;
@@ -84,7 +86,7 @@ fn rows(stacks: &[AffectedStack]) -> Vec<String> {
 /// Columns as wide as their widest cell.
 pub(super) fn aligned(rows: &[Vec<Cell>]) -> Vec<String> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |row: &Vec<Cell>, column: usize| row.get(column).map_or(0, |cell| cell.plain.chars().count());
+    let width = |row: &Vec<Cell>, column: usize| row.get(column).map_or(0, |cell| cell.plain.width());
     let widths: Vec<usize> =
         (0..columns).map(|column| rows.iter().map(|row| width(row, column)).max().unwrap_or(0)).collect();
     let line = |row: &Vec<Cell>| {
@@ -94,7 +96,7 @@ pub(super) fn aligned(rows: &[Vec<Cell>]) -> Vec<String> {
         for (column, cell) in row.iter().take(used).enumerate() {
             line.push_str(&cell.painted);
             if column + 1 < used {
-                line.extend(std::iter::repeat_n(' ', widths[column] + 2 - cell.plain.chars().count()));
+                line.extend(std::iter::repeat_n(' ', widths[column] + 2 - cell.plain.width()));
             }
         }
         line
@@ -123,6 +125,12 @@ mod tests {
     }
 
     /// A key of a backend may hold a line break, and a line that begins with `::` is an order to GitHub's runner.
+    #[test]
+    fn columns_are_as_wide_as_what_they_show() {
+        let rows = [["網路", "a"], ["net", "b"]].map(|row| Vec::from(row.map(Cell::plain)));
+        assert_eq!(aligned(&rows), ["網路  a", "net   b"]);
+    }
+
     #[test]
     fn nothing_of_a_repository_begins_a_line_or_steers_the_terminal() {
         let removed = RemovedStack {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::model::{Edge, Graph, Stack};
+use super::model::{Edge, Graph, STACK_UNREAD, Stack};
 use super::resolution::RemovedStack;
 use crate::config::effective::{Effective, Instance, effective};
 use crate::config::model::RepoConfig;
@@ -68,9 +68,13 @@ pub fn removed_stacks(
         .filter(|path| is_terraform_file(path))
         .map(|path| parent(path))
         .collect();
+    // A stack whose files the head only has where nobody can read them is still there.
+    let unread: BTreeSet<&str> =
+        head.warnings.iter().filter(|it| it.code == STACK_UNREAD).map(|it| parent(&it.file)).collect();
     let gone = base.stacks.iter().filter(|stack| {
-        let directory_stays = head_paths.contains(stack.path.as_str());
-        !stack.external && !head_keys.contains(&stack.key) && (directory_stays || emptied.contains(stack.path.as_str()))
+        let path = stack.path.as_str();
+        let is_left = stack.external || head_keys.contains(&stack.key) || unread.contains(path);
+        !is_left && (head_paths.contains(path) || emptied.contains(path))
     });
     let mut removed: Vec<RemovedStack> = gone
         .map(|stack| RemovedStack {
@@ -128,7 +132,7 @@ mod tests {
     use super::*;
     use crate::config::parse::parse_repo_config;
     use crate::scan::tests::sample::sample;
-    use crate::scan::{MemoryFiles, ScanOptions, scan};
+    use crate::scan::{EntryKind, MemoryFiles, ScanOptions, scan};
 
     fn graph(files: &MemoryFiles) -> Graph {
         scan(files, &ScanOptions::new("acme/infra", "")).expect("the checkout is valid").graph
@@ -184,6 +188,16 @@ mod tests {
         };
         head.stacks.push(elsewhere);
         assert_eq!(removed_stacks(&before, &head, &[], &[]).len(), 1);
+    }
+
+    #[test]
+    fn a_stack_that_nobody_can_read_any_more_is_not_removed() {
+        let before = graph(&sample());
+        let mut files = sample();
+        files.remove("stacks/prod/eks/main.tf");
+        let reason = "permission denied".to_owned();
+        let head = graph(&files.with_entry("stacks/prod/eks/main.tf", EntryKind::BadLink { reason }));
+        assert_eq!(removed_stacks(&before, &head, &paths(&["stacks/prod/eks/main.tf"]), &[]), []);
     }
 
     /// atlantis#5511: both sides of a rename count.

@@ -184,6 +184,10 @@ pub struct Edge {
 /// the stack is affected or not, because it may be affected in a way that nobody sees.
 pub const STACK_INCOMPLETE: &str = "stack_incomplete";
 
+/// Code of the warning about a directory that is no stack as far as its files could be read, which is not much: it must
+/// not look like one that is gone.
+pub const STACK_UNREAD: &str = "stack_unread";
+
 /// Something a person should know about the scan or the resolution; never fatal.
 /// In text one line, `file:line: message`; in JSON an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use unicode_width::UnicodeWidthStr as _;
+
 use super::ends::missing;
 use super::layout::{Drawing, draw};
 use super::model::{EdgeType, Graph, ModuleKind, NodeRef};
@@ -89,8 +91,7 @@ pub fn waves(resolution: &Resolution, ordering: &Ordering) -> String {
 
 /// Edges run from what comes first to what comes after.
 fn picture(title: &str, nodes: &[Node], edges: &[(usize, usize, EdgeType)]) -> String {
-    let widths: Vec<f64> =
-        nodes.iter().map(|node| cut(&node.label).chars().count() as f64 * CHAR_WIDTH + PADDING).collect();
+    let widths: Vec<f64> = nodes.iter().map(|node| cut(&node.label).width() as f64 * CHAR_WIDTH + PADDING).collect();
     let pairs: Vec<(usize, usize)> = edges.iter().map(|(from, to, _)| (*from, *to)).collect();
     let Drawing { width, height, places, lines } = draw(&widths, &pairs);
     let mut out = String::new();

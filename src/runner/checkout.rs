@@ -111,7 +111,7 @@ impl Files for WorkingTree {
     }
 }
 
-/// What stands at a path on disk; `None` for nothing, and for what is neither file nor link.
+/// What stands at a path on disk; `None` for nothing, and for a directory.
 fn kind_of(root: &Path, path: &str) -> Option<EntryKind> {
     let full = root.join(path);
     let found = match fs::symlink_metadata(&full) {
@@ -123,10 +123,13 @@ fn kind_of(root: &Path, path: &str) -> Option<EntryKind> {
     if found.is_file() {
         return Some(EntryKind::File);
     }
-    if !found.is_symlink() {
+    if found.is_dir() {
         return None;
     }
     let bad = |reason: &str| Some(EntryKind::BadLink { reason: reason.to_owned() });
+    if !found.is_symlink() {
+        return bad("it is neither a file nor a directory");
+    }
     let Ok(real) = full.canonicalize() else { return bad("the link dangles or loops") };
     let Ok(inside) = real.strip_prefix(root) else { return bad("the link leads out of the checkout") };
     let Some(target) = inside.to_str().map(normalise_path) else { return bad("its target is no UTF-8") };
@@ -264,6 +267,8 @@ mod tests {
         assert_eq!(kind_of(place.path(), "a.tf"), Some(EntryKind::File));
         assert_eq!(kind_of(place.path(), "b.tf"), None);
         assert_eq!(kind_of(place.path(), "a.tf/b.tf"), None);
+        let _socket = std::os::unix::net::UnixListener::bind(place.path().join("c.tf")).unwrap();
+        assert!(matches!(kind_of(place.path(), "c.tf"), Some(EntryKind::BadLink { .. })));
         // Stands for a directory without permission, in which root may look all the same.
         let too_long = "x".repeat(5_000);
         assert_eq!(kind_of(place.path(), &too_long), Some(EntryKind::File));

@@ -47,7 +47,7 @@ pub enum EntryKind {
     DirectoryLink {
         target: String,
     },
-    /// A symbolic link that leaves the checkout, dangles or loops; never followed.
+    /// A symbolic link that leaves the checkout, dangles or loops, or what is no file at all; never followed or opened.
     BadLink {
         reason: String,
     },

@@ -9,7 +9,7 @@ use std::collections::btree_map::Entry;
 use super::directory::{Directory, is_terraform_file};
 use super::files::parent;
 use super::stacks::Built;
-use crate::graph::model::{Edge, EdgeType, Module, NodeKind, NodeRef, STACK_INCOMPLETE, Warning};
+use crate::graph::model::{Edge, EdgeType, Module, NodeKind, NodeRef, STACK_INCOMPLETE, STACK_UNREAD, Warning};
 
 /// Whether a warning says that something of a Terraform file was not read.
 pub(super) fn is_unread(warning: &Warning) -> bool {
@@ -20,7 +20,7 @@ pub(super) fn is_unread(warning: &Warning) -> bool {
 pub(super) fn maybe_stack(path: &str, directory: &Directory) -> Option<Warning> {
     let unread = directory.warnings.iter().find(|warning| is_unread(warning))?;
     let message = format!("{path} has no backend as far as its files could be read, so it is not taken for a stack");
-    Some(Warning::new("stack_unread", message).in_file(&unread.file))
+    Some(Warning::new(STACK_UNREAD, message).in_file(&unread.file))
 }
 
 /// Marks the stacks whose own files, or those of a module that they reach, were not read whole.

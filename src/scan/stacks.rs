@@ -15,6 +15,7 @@ use super::{Globs, ScanError, backend, incomplete, modules, terraform_file, warn
 use crate::config::effective::{Effective, Instance, InstanceRules, Sourced, effective};
 use crate::config::model::{RepoConfig, StackConfig, Tool};
 use crate::config::parse::parse_stack_config;
+use crate::config::problem::{Problem, quoted};
 use crate::config::{ROOT_FILE, stack_file};
 use crate::graph::model::{Backend, Stack, Warning};
 use crate::ids::normalise_path;
@@ -149,15 +150,31 @@ pub(super) fn build(
             builder.errors.extend(errors);
         }
     }
+    builder.found.stacks.sort_by(|a, b| a.stack.key.cmp(&b.stack.key));
+    builder.errors.extend(same_keys(&builder.found.stacks));
     if !builder.errors.is_empty() {
         builder.errors.sort();
         builder.errors.dedup();
         return Err(builder.errors);
     }
     let mut found = builder.found;
-    found.stacks.sort_by(|a, b| a.stack.key.cmp(&b.stack.key));
     found.warnings.extend(shared_states(&found.stacks));
     Ok(found)
+}
+
+/// Two stacks with one key: a directory with a colon in its name, and an instance of the directory in front of the colon.
+fn same_keys(stacks: &[Built]) -> Vec<ScanError> {
+    let twins = stacks.windows(2).filter(|pair| pair[0].stack.key == pair[1].stack.key);
+    let problem = |pair: &[Built]| {
+        let of = pair.iter().map(|built| &built.stack).find(|stack| !stack.instance.is_empty())?;
+        let message = format!(
+            "the directory has the key of the instance {} of {}; rename one of them",
+            quoted(&of.instance),
+            quoted(&of.path)
+        );
+        Some(ScanError::Configuration(Problem::of_key(&of.key, "", message)))
+    };
+    twins.filter_map(problem).collect()
 }
 
 struct Builder<'a, 'f> {
@@ -169,7 +186,7 @@ struct Builder<'a, 'f> {
     errors: Vec<ScanError>,
 }
 
-fn problems(problems: Vec<crate::config::problem::Problem>) -> Vec<ScanError> {
+fn problems(problems: Vec<Problem>) -> Vec<ScanError> {
     problems.into_iter().map(ScanError::Configuration).collect()
 }
 

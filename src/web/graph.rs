@@ -7,6 +7,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use serde::Deserialize;
+use unicode_width::UnicodeWidthStr as _;
 
 use super::graph_view::{self, Picture, Scope, Shape};
 use super::page::{self, PageError, Section, Shell};
@@ -314,7 +315,7 @@ impl Drawer<'_> {
 
 fn view(class: String, name: &str, title: String, badge: String, url: Option<String>) -> NodeView {
     let label = shortened(name);
-    let chars = label.chars().count() + if badge.is_empty() { 0 } else { badge.chars().count() + 2 };
+    let chars = label.width() + if badge.is_empty() { 0 } else { badge.width() + 2 };
     let place = Place { x: 0.0, y: 0.0, width: (chars as f64 * CHAR_WIDTH + PADDING).round(), height: 0.0 };
     NodeView { place, class, label, title, badge, url }
 }

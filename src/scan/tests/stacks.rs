@@ -200,6 +200,16 @@ fn every_instance_of_a_reader_gets_an_edge_to_every_writer_but_itself() {
 }
 
 #[test]
+fn a_directory_and_an_instance_with_one_key_are_refused() {
+    let files = MemoryFiles::default()
+        .with("stacks/a/main.tf", "terraform {\n  backend \"s3\" {}\n}\n")
+        .with("stacks/a/.stackorder.yaml", "instances: [b]\n")
+        .with("stacks/a:b/main.tf", "terraform {\n  backend \"s3\" {}\n}\n");
+    let message = "stacks/a:b: the directory has the key of the instance \"b\" of \"stacks/a\"; rename one of them";
+    assert_eq!(errors(&files), [message]);
+}
+
+#[test]
 fn only_files_make_instances() {
     let files = MemoryFiles::default()
         .with("stackorder.yaml", "stacks: { instances: { from_var_files: 'envs/*' } }\n")
