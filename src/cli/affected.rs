@@ -40,7 +40,7 @@ pub(super) fn run(flags: &Flags, job: &Job) -> Result<Outcome, Stop> {
         job.console.note(&format!("warning: {}", colour::harmless(&warning.to_string())));
     }
     let resolution = &found.resolution;
-    if found.graph.stacks.is_empty() {
+    if found.graph().stacks.is_empty() {
         job.console.note(NO_STACKS);
     }
     table::say_why_empty(resolution, &job.console);
@@ -48,9 +48,9 @@ pub(super) fn run(flags: &Flags, job: &Job) -> Result<Outcome, Stop> {
     let (cycles, stop) = table::cycles(resolution);
     let text = match job.console.format {
         Format::Json => serde_json::to_string(resolution).expect("a resolution has text keys"),
-        Format::Picture(Picture::Dot) => dot(&found.graph, Some(resolution)),
-        Format::Picture(Picture::Svg) => svg::waves(resolution, &ordering(&found.graph)),
-        Format::Picture(Picture::Mermaid) => waves(resolution, &ordering(&found.graph)),
+        Format::Picture(Picture::Dot) => dot(found.graph(), Some(resolution)),
+        Format::Picture(Picture::Svg) => svg::waves(resolution, &ordering(found.graph())),
+        Format::Picture(Picture::Mermaid) => waves(resolution, &ordering(found.graph())),
         Format::Text if !resolution.cycles.is_empty() => cycles,
         Format::Text => table::affected(resolution),
     };

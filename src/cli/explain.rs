@@ -37,7 +37,7 @@ pub(super) fn run(flags: &Flags, job: &Job) -> Result<Outcome, Stop> {
     let explanation = explain(&found, &flags.stack)?;
     job.console.result(&match job.console.format {
         Format::Json => serde_json::to_string(&explanation).expect("an explanation has text keys"),
-        Format::Text | Format::Picture(_) => words(&explanation, &found.graph.repo),
+        Format::Text | Format::Picture(_) => words(&explanation, &found.graph().repo),
     });
     Ok(Outcome::Success)
 }

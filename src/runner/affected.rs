@@ -12,13 +12,18 @@ use crate::graph::resolution::Resolution;
 pub struct Affected {
     pub change: Change,
     pub resolution: Resolution,
-    /// What it was resolved on: the checkout's graph, with stacks that only the default branch's configuration knows.
-    pub graph: Graph,
+    /// See [`Local::graph`].
+    graph: Option<Graph>,
     /// The default branch's configuration, where it differs from the checkout's.
     pub base_config: Option<RepoConfig>,
 }
 
 impl Affected {
+    /// What it was resolved on: the checkout's graph, with stacks that only the default branch's configuration knows.
+    pub fn graph(&self) -> &Graph {
+        self.graph.as_ref().unwrap_or(&self.change.checkout.scanned.graph)
+    }
+
     /// Whether there is something a person should look at: affected stacks, or removed ones whose resources remain.
     pub fn is_any(&self) -> bool {
         !self.resolution.affected.is_empty() || !self.resolution.removed.is_empty()

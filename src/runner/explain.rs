@@ -12,7 +12,7 @@ const PROPOSALS_MAX: usize = 5;
 /// Explains one stack of a resolution. An unknown stack is an error; one that is not reached, or gone, an answer.
 pub fn explain(affected: &Affected, stack: &str) -> Result<Explanation, Stop> {
     let key = normalise_key(stack);
-    let is_here = affected.graph.stacks.iter().any(|known| known.key == key && !known.external);
+    let is_here = affected.graph().stacks.iter().any(|known| known.key == key && !known.external);
     let is_gone = affected.resolution.removed.iter().any(|removed| removed.key == key);
     if !is_here && !is_gone {
         return Err(unknown(affected, &key));
@@ -20,7 +20,7 @@ pub fn explain(affected: &Affected, stack: &str) -> Result<Explanation, Stop> {
     let configs: Vec<_> =
         std::iter::once(&affected.change.checkout.scanned.config).chain(&affected.base_config).collect();
     let evidence = Evidence {
-        graph: &affected.graph,
+        graph: affected.graph(),
         configs: &configs,
         changed_paths: &affected.change.paths,
         base: &affected.change.base,
@@ -30,7 +30,7 @@ pub fn explain(affected: &Affected, stack: &str) -> Result<Explanation, Stop> {
 }
 
 fn unknown(affected: &Affected, key: &str) -> Stop {
-    let stacks = &affected.graph.stacks;
+    let stacks = &affected.graph().stacks;
     let own = || stacks.iter().filter(|stack| !stack.external).map(|stack| stack.key.as_str());
     if stacks.iter().any(|stack| stack.external && stack.key == key) {
         return Stop::failed(format!("{key:?} belongs to another repository, where its changes are"));

@@ -132,8 +132,8 @@ pub fn change(job: &Job, base: Option<&str>, until: Until) -> Result<Change, Sto
 #[derive(Debug)]
 pub struct Local {
     pub resolution: Resolution,
-    /// The checkout's graph, with stacks that only the default branch's configuration knows.
-    pub graph: Graph,
+    /// The checkout's graph with stacks that only the default branch's configuration knows, where there is such a one.
+    pub graph: Option<Graph>,
     /// The default branch's configuration, where it differs from the checkout's.
     pub base_config: Option<RepoConfig>,
 }
@@ -157,7 +157,7 @@ pub fn local(job: &Job, change: &Change, stacks: &[String]) -> Result<Local, Sto
     };
     let base = policy.and_then(|commit| differing_base(job, &scanned.config, &commit));
     let (graph, mut resolution) = match &base {
-        None => (scanned.graph.clone(), resolve_graph(&scanned.graph, &scanned.config, &request)),
+        None => (None, resolve_graph(&scanned.graph, &scanned.config, &request)),
         Some((base_config, base_graph)) => {
             let gone = change.base.removed.iter().map(|removed| removed.path.clone()).collect();
             let input = UnionInput {
@@ -168,7 +168,7 @@ pub fn local(job: &Job, change: &Change, stacks: &[String]) -> Result<Local, Sto
                 gone: &gone,
             };
             let union = resolve_union(input, &request);
-            (union.graph, union.resolution)
+            (Some(union.graph), union.resolution)
         }
     };
     resolution.unconfirmed = true;

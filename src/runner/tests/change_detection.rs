@@ -124,7 +124,7 @@ async fn bl_043_a_broken_file_in_a_hidden_directory_stops_nothing() {
     world.write("stacks/a/main.tf", &format!("{}# changed\n", stack("a")));
     let found = reached(&mut world);
     assert_eq!(rows(&found), ["stacks/a (changed)"]);
-    assert_eq!(found.graph.stacks.len(), 1);
+    assert_eq!(found.graph().stacks.len(), 1);
 }
 
 #[tokio::test]
@@ -135,7 +135,7 @@ async fn bl_043_a_submodule_is_not_walked_into() {
     world.write("stacks/sub/main.tf", "terraform {\n  backend \"s3\" {\n");
     world.git(&["commit", "-q", "-m", "a submodule"]);
     let found = asked(&mut world, "main");
-    assert_eq!((rows(&found), found.graph.stacks.len()), (Vec::new(), 1));
+    assert_eq!((rows(&found), found.graph().stacks.len()), (Vec::new(), 1));
     assert!(warnings(&found).iter().any(|warning| warning.contains("stacks/sub")), "{:?}", warnings(&found));
 }
 
@@ -365,7 +365,7 @@ async fn bl_050_a_file_read_from_elsewhere_changed_and_nobody_was_planned() {
     let found = reached(&mut world);
     assert_eq!(rows(&found), ["stacks/a (watch_path)", "stacks/b (watch_path)", "stacks/c (watch_path)"]);
     assert_eq!(warnings(&found), Vec::<String>::new());
-    let unresolved: Vec<String> = found.graph.warnings.iter().map(ToString::to_string).collect();
+    let unresolved: Vec<String> = found.graph().warnings.iter().map(ToString::to_string).collect();
     assert!(unresolved[0].starts_with("stacks/d/main.tf:8: what filebase64() reads is not known"), "{unresolved:?}");
     let chain = &explain(&found, "stacks/a").unwrap().because[0].chain;
     assert_eq!((chain[0].from.as_str(), chain[0].to.as_str()), ("shared/a.yaml", "stacks/a"));

@@ -125,7 +125,7 @@ async fn a_scan_that_remembers_says_the_same_after_every_edit() {
         let mut job = world.local_job();
         job.env = job.env.with(crate::runner::SCAN_CACHE, ".git/scan-cache");
         let remembered = affected(&job, Some(base)).unwrap();
-        assert_eq!(remembered.graph, plain.graph);
+        assert_eq!(remembered.graph(), plain.graph());
         assert_eq!(remembered.resolution, plain.resolution);
     };
     remembering(&world, "main");
