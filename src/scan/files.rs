@@ -100,15 +100,25 @@ impl Files for MemoryFiles {
     }
 }
 
-/// Changed paths together with the file links whose target is among them.
-/// Git reports a change at the target only, but the directory that holds the link changes with it.
+/// Changed paths together with what changes through links.
+///
+/// Git reports a change at the target only, but the directory that holds a link to it changes too. A link that leads
+/// elsewhere now changes for everybody who comes through it what stands at its end, so its end counts as changed.
 pub fn with_links(entries: &[Entry], changed_paths: &[String]) -> Vec<String> {
     let changed: BTreeSet<&str> = changed_paths.iter().map(String::as_str).collect();
     let mut paths: BTreeSet<&str> = changed.clone();
+    let mut ends = changed.clone();
+    let mut directories = BTreeSet::new();
+    for entry in entries.iter().filter(|entry| changed.contains(entry.path.as_str())) {
+        match &entry.kind {
+            EntryKind::FileLink { target } => drop(ends.insert(target)),
+            EntryKind::DirectoryLink { target } => drop(directories.insert(target.as_str())),
+            EntryKind::File | EntryKind::BadLink { .. } | EntryKind::Submodule => {}
+        }
+    }
     for entry in entries {
-        if let EntryKind::FileLink { target } = &entry.kind
-            && changed.contains(target.as_str())
-        {
+        let through_link = matches!(&entry.kind, EntryKind::FileLink { target } if ends.contains(target.as_str()));
+        if through_link || directories.contains(parent(&entry.path)) {
             paths.insert(&entry.path);
         }
     }
@@ -299,6 +309,24 @@ mod tests {
         };
         let entries = [link("stacks/a/main.tf", "shared/main.tf"), link("stacks/b/main.tf", "shared/other.tf")];
         assert_eq!(with_links(&entries, &["shared/main.tf".to_owned()]), ["shared/main.tf", "stacks/a/main.tf"]);
+    }
+
+    #[test]
+    fn a_link_that_leads_elsewhere_changes_what_is_at_its_end() {
+        let entry = |path: &str, kind: EntryKind| Entry { path: path.to_owned(), kind };
+        let to_file = |target: &str| EntryKind::FileLink { target: target.to_owned() };
+        let entries = [
+            entry("common/net", EntryKind::DirectoryLink { target: "modules/net2".to_owned() }),
+            entry("common/main.tf", to_file("shared/two.tf")),
+            entry("modules/net2/main.tf", EntryKind::File),
+            entry("modules/net2/deep/main.tf", EntryKind::File),
+            entry("modules/net1/main.tf", EntryKind::File),
+            entry("stacks/a/main.tf", to_file("shared/two.tf")),
+        ];
+        let paths =
+            |changed: &[&str]| with_links(&entries, &changed.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>());
+        assert_eq!(paths(&["common/net"]), ["common/net", "modules/net2/main.tf"]);
+        assert_eq!(paths(&["common/main.tf"]), ["common/main.tf", "stacks/a/main.tf"]);
     }
 
     #[test]
