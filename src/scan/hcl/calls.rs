@@ -1,6 +1,7 @@
 //! Calls of the functions that read files, found wherever code stands: in every block, string and heredoc.
 
-use super::{Open, Reader, Until};
+use super::Reader;
+use super::expressions::{Open, Until};
 
 /// The functions that read a file or a directory while the configuration is evaluated.
 const FUNCTIONS: [&str; 11] = [

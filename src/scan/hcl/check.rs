@@ -11,7 +11,8 @@ mod operands;
 mod operators;
 mod template;
 
-use super::{DEPTH_MAX, Problem, is_name_byte};
+use super::names::is_name_byte;
+use super::{DEPTH_MAX, Problem};
 
 /// The first mistake of an expression that begins at `line`.
 pub(super) fn mistake(text: &str, line: u32) -> Option<Problem> {

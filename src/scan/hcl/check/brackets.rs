@@ -1,6 +1,6 @@
 //! What opens and closes: calls, lists, objects, indexes and `for` expressions.
 
-use super::super::is_name_byte;
+use super::super::names::is_name_byte;
 use super::{Check, ForPart, Last, Open, Part, Step, Stop};
 
 impl<'t> Check<'t> {

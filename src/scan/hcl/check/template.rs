@@ -1,6 +1,6 @@
 //! What stands inside of strings and heredocs: escapes, interpolations, directives.
 
-use super::super::is_name_byte;
+use super::super::names::is_name_byte;
 use super::{Check, Directive, Last, Open, Step, Stop};
 
 impl Check<'_> {
