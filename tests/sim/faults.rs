@@ -1,0 +1,115 @@
+//! What goes wrong at each boundary: a process that waits, dies, or is told less than what happened.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+use std::task::Poll;
+
+use super::chance::Chance;
+
+/// Shared by every server, its store and its GitHub.
+#[derive(Debug)]
+pub struct Faults(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    chance: Chance,
+    on: bool,
+    /// Set when the process that is being polled died at a boundary.
+    died: bool,
+    counts: BTreeMap<&'static str, u64>,
+}
+
+/// Every fault there is.
+pub const ALL: [&str; 22] = [
+    "a commit conflicted for nothing",
+    "a commit did not reach the database",
+    "a commit was written and answered with an error",
+    "a dispatch was answered without a run id",
+    "a plan failed",
+    "a race was lost",
+    "a reviewer rejected a deployment",
+    "a runner vanished",
+    "a server died after GitHub acted",
+    "a server died after it committed",
+    "a server died before a read",
+    "a server died before it asked GitHub",
+    "a server died before it committed",
+    "a server was killed from outside",
+    "a webhook came twice",
+    "a webhook was lost",
+    "an apply failed half-way",
+    "an artifact was never uploaded",
+    "GitHub acted and answered 502",
+    "GitHub did not hear",
+    "the database did not answer",
+    "webhooks changed places",
+];
+
+/// How often, one in so many crossings.
+const WAITS: usize = 4;
+const DIES: usize = 700;
+
+impl Faults {
+    pub fn new(chance: Chance) -> Self {
+        Self(Mutex::new(State { chance, on: true, died: false, counts: BTreeMap::new() }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("one thread")
+    }
+
+    /// From here on nothing goes wrong any more.
+    pub fn stop(&self) {
+        self.state().on = false;
+    }
+
+    pub fn counts(&self) -> BTreeMap<&'static str, u64> {
+        self.state().counts.clone()
+    }
+
+    /// Whether this fault happens now; it is counted under its name.
+    pub fn hits(&self, name: &'static str, one_in: usize) -> bool {
+        let mut state = self.state();
+        let hit = state.on && state.chance.one_in(one_in);
+        if hit {
+            *state.counts.entry(name).or_default() += 1;
+        }
+        hit
+    }
+
+    /// Whether the process that was polled last died on the way.
+    pub fn take_death(&self) -> bool {
+        std::mem::take(&mut self.state().died)
+    }
+
+    /// A boundary: others may go first, or the process ends here and never comes back.
+    pub async fn cross(&self, dead_here: &'static str) {
+        match self.step(dead_here) {
+            Step::On => {}
+            Step::Wait => {
+                let mut waited = false;
+                let once = |_: &mut std::task::Context<'_>| {
+                    if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending }
+                };
+                std::future::poll_fn(once).await;
+            }
+            Step::Die => std::future::pending().await,
+        }
+    }
+
+    fn step(&self, dead_here: &'static str) -> Step {
+        let mut state = self.state();
+        if state.on && state.chance.one_in(DIES) {
+            *state.counts.entry(dead_here).or_default() += 1;
+            state.died = true;
+            return Step::Die;
+        }
+        if state.chance.one_in(WAITS) { Step::Wait } else { Step::On }
+    }
+}
+
+enum Step {
+    On,
+    Wait,
+    Die,
+}
