@@ -40,26 +40,27 @@ impl Type {
     pub fn of(text: &str) -> Self {
         let text = text.trim().trim_matches('"');
         // What most variables have is not worth a parser.
-        match text {
+        match Self::named(text) {
+            Self::Unclear => evaluation::parse(text).map_or(Self::Unclear, |parsed| Self::of_parsed(&parsed)),
+            known => known,
+        }
+    }
+
+    fn named(name: &str) -> Self {
+        match name {
             "string" => Self::Text,
             "number" => Self::Number,
             "bool" => Self::Bool,
             "any" => Self::Any,
-            _ => evaluation::parse(text).map_or(Self::Unclear, |parsed| Self::of_parsed(&parsed)),
+            "list" => Self::List(Box::new(Self::Any)),
+            "map" => Self::Map(Box::new(Self::Any)),
+            _ => Self::Unclear,
         }
     }
 
     fn of_parsed(parsed: &Parsed) -> Self {
         match parsed {
-            Parsed::Variable(name) => match name.value().as_str() {
-                "string" => Self::Text,
-                "number" => Self::Number,
-                "bool" => Self::Bool,
-                "any" => Self::Any,
-                "list" => Self::List(Box::new(Self::Any)),
-                "map" => Self::Map(Box::new(Self::Any)),
-                _ => Self::Unclear,
-            },
+            Parsed::Variable(name) => Self::named(name.value().as_str()),
             Parsed::FuncCall(call) => Self::of_call(call),
             _ => Self::Unclear,
         }
@@ -202,6 +203,7 @@ mod tests {
             ),
             ("list(string)", "null", "null"),
         ] {
+            assert_ne!(value(becomes), Value::Unknown, "{becomes} is a value");
             assert_eq!(converted(kind, given), value(becomes), "{kind} of {given}");
         }
     }

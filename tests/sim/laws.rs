@@ -11,6 +11,8 @@ use stackorder::run::model::{Dispatch, Lock, Row, Run};
 use stackorder::run::scene::Changes;
 use stackorder::run::status::{Mode, RowStatus, RunStatus, Trigger};
 
+use super::github::NAME;
+
 /// Every law that is asked again and again. The numbers are those of spec 30 §1.
 pub const ALL: [&str; 30] = [
     "I1 one lock a stack",
@@ -149,10 +151,8 @@ impl Laws {
             self.law("a lock is released by whom it names", fits, || format!("{stack} {run} {held:?}"));
             let is_taken_over = changes.locks_taken.iter().any(|lock| lock.stack_id == *stack);
             let key = held.map(|lock| lock.key.to_string()).unwrap_or_default();
-            let told = changes.effects.audit.iter().any(|entry| {
-                entry.action == "unlock"
-                    && (entry.target.ends_with(&key) || format!("{:?}", entry.details).contains(&key))
-            });
+            let target = format!("{NAME}//{key}");
+            let told = changes.effects.audit.iter().any(|entry| entry.action == "unlock" && entry.target == target);
             self.law("I15 every release of a lock is in the audit log", is_taken_over || told, || {
                 format!("{key} {:?}", changes.effects.audit)
             });
@@ -248,7 +248,9 @@ impl Laws {
         });
         let used: Vec<String> = used.map(|other| other.run_id.to_string()).collect();
         self.law("I17 a plan is used once", used.is_empty(), || format!("{} {used:?}", row.key));
-        let told = changes.effects.audit.iter().any(|entry| entry.action == "claimed");
+        let of_row =
+            |details: &BTreeMap<String, serde_json::Value>| details.get("stack") == Some(&row.key.as_str().into());
+        let told = changes.effects.audit.iter().any(|entry| entry.action == "claimed" && of_row(&entry.details));
         self.law("I15 every claim is in the audit log", told, || row.key.to_string());
     }
 
