@@ -10,9 +10,11 @@ use crate::clock::{Millis, as_rfc3339};
 use crate::config::model::{PlanOutput, RepoConfig};
 use crate::graph::model::{Backend, Graph};
 use crate::graph::resolution::{BaseFacts, LockInfo, Reason};
-use crate::ids::{RunId, Sha, StackId};
+use crate::ids::{RunId, Sha, StackId, StackKey};
 use crate::plan::summary::{Addresses, PlanSummary};
 use crate::run::model::{Lock, Row, Run, Verdict};
+use crate::run::queue::{Hold, Line};
+use crate::run::scene::Scene;
 use crate::run::status::{Mode, RowStatus, RunStatus, SkipReason, Trigger, VerdictStatus};
 
 /// Most bytes of a `POST …/graph` body.
@@ -210,8 +212,46 @@ pub struct RunJson {
     pub head_ref: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// Of an apply that waits for stacks of others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueJson>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub html_url: String,
+}
+
+/// Where an apply waits, and for whom.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueJson {
+    /// From 1, among the applies that want one of its stacks.
+    pub place: usize,
+    pub waits_for: Vec<HoldJson>,
+}
+
+/// Who keeps a stack from a queued apply: the holder of its lock, or an apply that came before and waits, too.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HoldJson {
+    pub stack: StackKey,
+    pub run_id: RunId,
+    /// 0 for a manual run.
+    pub pr_number: i64,
+    pub is_locked: bool,
+    #[serde(with = "as_rfc3339")]
+    pub since: Millis,
+}
+
+impl QueueJson {
+    pub fn of(scene: &Scene, run: &Run) -> Option<Self> {
+        let line = Line::of(scene);
+        let place = line.place_of(&run.id)?;
+        let waits_for = line.holds_of(&run.id).into_iter().map(|(stack, hold)| {
+            let (run_id, pr_number, since) = match hold {
+                Hold::Locked(lock) => (lock.run_id.clone(), lock.pr_number, lock.taken_at),
+                Hold::Waits(before) => (before.id.clone(), before.pr_number, before.created_at),
+            };
+            HoldJson { stack, run_id, pr_number, is_locked: matches!(hold, Hold::Locked(_)), since }
+        });
+        Some(Self { place, waits_for: waits_for.collect() })
+    }
 }
 
 impl RunJson {
@@ -240,6 +280,7 @@ impl RunJson {
             commit_author: run.commit_author.clone(),
             head_ref: run.head_ref.clone(),
             warnings: run.warnings.clone(),
+            queue: None,
             html_url: format!("{base_url}/runs/{}", run.id),
         }
     }

@@ -1,8 +1,8 @@
 //! Layer 5: nobody else holds a selected stack, and no apply of this pull request is under way (spec 30 §5.2, §5.3).
 
 use super::{GateScene, Refusal, for_stacks, refusal};
-use crate::clock::{SECOND_MS, rfc3339};
-use crate::run::model::Lock;
+use crate::clock::{Millis, SECOND_MS, rfc3339};
+use crate::run::queue::{Hold, Line};
 use crate::run::status::RunStatus;
 
 const NAME: &str = "locks";
@@ -10,18 +10,20 @@ const NAME: &str = "locks";
 const STUCK_MS: i64 = 60 * SECOND_MS;
 
 pub fn refusals(scene: &GateScene) -> Vec<Refusal> {
-    let mut refusals: Vec<Refusal> = scene
-        .request
-        .selected
-        .iter()
-        .filter_map(|key| scene.scene.locks.get(key))
-        // The pull request's own locks never refuse it.
-        .filter(|lock| lock.pr_number == 0 || lock.pr_number != scene.scene.pr_number)
-        .map(|lock| for_stacks(5, NAME, vec![lock.key.clone()], held(lock)))
-        .collect();
+    let line = Line::of(scene.scene);
+    // The pull request's own locks never refuse it.
+    let holds = line.holds(scene.scene.pr_number, &scene.request.selected);
+    let mut refusals: Vec<Refusal> =
+        holds.iter().map(|(key, hold)| for_stacks(5, NAME, vec![key.clone()], reason_of(hold))).collect();
     if let Some(run) = scene.scene.apply_in_flight() {
-        let stuck = run.status == RunStatus::Pending && scene.now - run.created_at >= STUCK_MS;
-        if !stuck {
+        let stuck = run.status == RunStatus::Pending && !run.is_queued() && scene.now - run.created_at >= STUCK_MS;
+        if run.is_queued() {
+            let reason = format!(
+                "apply run {} waits in the queue; it starts by itself, or leaves it with `stackorder unlock`",
+                run.id
+            );
+            refusals.push(refusal(5, NAME, reason));
+        } else if !stuck {
             let reason = format!(
                 "apply run {} is {}; let it end first (a waiting deployment can be rejected on its Actions run)",
                 run.id, run.status
@@ -32,8 +34,21 @@ pub fn refusals(scene: &GateScene) -> Vec<Refusal> {
     refusals
 }
 
-fn held(lock: &Lock) -> String {
-    let since = rfc3339(lock.taken_at);
-    let minute = since.get(..16).unwrap_or(&since).replace('T', " ");
-    format!("{} has held the lock since {minute} UTC; free it from there with `stackorder unlock`", lock.holder())
+/// Why the stack is not free, and since when.
+pub fn reason_of(hold: &Hold<'_>) -> String {
+    match hold {
+        Hold::Locked(lock) => format!(
+            "{} has held the lock since {} UTC; free it from there with `stackorder unlock`",
+            lock.holder(),
+            minute(lock.taken_at)
+        ),
+        Hold::Waits(run) => {
+            format!("#{} has waited for it since {} UTC and comes first", run.pr_number, minute(run.created_at))
+        }
+    }
+}
+
+fn minute(at: Millis) -> String {
+    let since = rfc3339(at);
+    since.get(..16).unwrap_or(&since).replace('T', " ")
 }

@@ -27,6 +27,7 @@ mod plans;
 mod verdicts;
 
 pub use approvals::reached_by;
+pub use locks::reason_of;
 
 #[cfg(test)]
 mod tests;

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use super::comments::{CommandComment, Outcome, refused_text};
 use super::{App, Result, Subject, repo_ref};
+use crate::command::{Command, Verb};
 use crate::config::effective::{allowed_teams_of, environment_of};
-use crate::config::model::{ApplyMode, RequireUpToDate, StackConfig};
+use crate::config::model::{ApplyMode, OnConflict, RequireUpToDate, StackConfig};
 use crate::config::parse::parse_stack_config;
 use crate::gate::codeowners::Codeowners;
 use crate::gate::facts::{Membership, PullRequest, ReviewState};
@@ -21,6 +22,7 @@ use crate::run::apply_start::{self, ApplyRequest};
 use crate::run::model::{Repo, Row};
 use crate::run::next::Next;
 use crate::run::plan_view::PlanView;
+use crate::run::queue::Line;
 use crate::run::scene::Scene;
 use crate::run::status::Trigger;
 use crate::run::waves::new_upstreams;
@@ -77,6 +79,13 @@ pub(super) struct Asked<'a> {
     pub commits: Vec<Sha>,
 }
 
+/// What a request that nothing refuses brought about.
+pub(super) enum Started {
+    Now(RunId),
+    /// Only locks stood in its way, and it waits for them; the text tells the person so.
+    Queued(RunId, String),
+}
+
 /// Why nothing started.
 pub(super) enum NotStarted {
     NothingAffected,
@@ -108,7 +117,8 @@ impl App {
             let gathered = self.gather(repo, pull.clone(), &asked).await?;
             let decided =
                 self.decide_comment_or_wait(repo, comment, |next| match start_apply(next, &asked, &gathered) {
-                    Ok(id) => Some(Outcome::started(&id)),
+                    Ok(Started::Now(id)) => Some(Outcome::started(&id)),
+                    Ok(Started::Queued(id, text)) => Some(Outcome::queued(&id, text)),
                     Err(NotStarted::MoreWanted) => None,
                     Err(NotStarted::NothingAffected) => {
                         Some(refuse("this pull request reaches no stack; an apply would do nothing"))
@@ -150,7 +160,8 @@ impl App {
             let decided = self.decide(&subject, |next| {
                 match start_apply(next, &asked, &gathered) {
                     Err(NotStarted::MoreWanted) => return false,
-                    Ok(_) | Err(NotStarted::NothingAffected) => {}
+                    Ok(Started::Now(_)) | Err(NotStarted::NothingAffected) => {}
+                    Ok(Started::Queued(id, text)) => next.comment(format!("queued:{id}"), text),
                     Err(NotStarted::Refused(refusals)) => {
                         let text = render::refusal::comment(MERGE_COMMAND, &refusals);
                         next.comment(format!("merge-refused:{merge}"), text);
@@ -375,7 +386,7 @@ pub(super) fn start_apply(
     next: &mut Next,
     asked: &Asked<'_>,
     gathered: &Gathered,
-) -> std::result::Result<RunId, NotStarted> {
+) -> std::result::Result<Started, NotStarted> {
     let commits: Vec<&Sha> = asked.commits.iter().collect();
     let before = next.scene.clone();
     let view = PlanView::of(&before, &commits);
@@ -407,7 +418,9 @@ pub(super) fn start_apply(
         facts: &gathered.facts,
         now: next.now,
     });
-    if !refusals.is_empty() {
+    let line = Line::of(&before);
+    let queues = may_wait(next, &line, &selected, &refusals);
+    if !refusals.is_empty() && !queues {
         return Err(NotStarted::Refused(refusals));
     }
     let graph = view.graph_sha().and_then(|sha| before.graphs.get(sha)).cloned().unwrap_or_default();
@@ -454,7 +467,26 @@ pub(super) fn start_apply(
         waves,
         behind_from_start,
     };
-    Ok(apply_start::start(next, &request, &plans))
+    if !queues {
+        return Ok(Started::Now(apply_start::start(next, &request, &plans)));
+    }
+    let command = match asked.entry {
+        Entry::Merge => MERGE_COMMAND.to_owned(),
+        Entry::Comment | Entry::AfterMerge | Entry::ProtectionRule { .. } => {
+            Command { verb: Verb::Apply, keys: asked.keys.to_vec() }.canonical()
+        }
+    };
+    let text = render::queue::comment(&command, &line.holds(before.pr_number, &request.selected));
+    Ok(Started::Queued(apply_start::enqueue(next, &request, &plans), text))
+}
+
+/// Only locks refuse, and others will free them: the request waits for its turn instead (spec 30 §7.6).
+fn may_wait(next: &Next, line: &Line, selected: &BTreeSet<StackKey>, refusals: &[gate::Refusal]) -> bool {
+    next.policy.apply.on_conflict() == OnConflict::Queue
+        && !refusals.is_empty()
+        && refusals.iter().all(|refusal| refusal.layer == 5)
+        && next.scene.apply_in_flight().is_none()
+        && !line.closes_a_circle(next.scene.pr_number, selected)
 }
 
 /// The environment an apply job runs under, from the default branch (spec 30 §6.1 step 4). The plan row's own is used only

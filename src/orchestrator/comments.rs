@@ -10,6 +10,7 @@ use crate::render::escape;
 use crate::run::close;
 use crate::run::model::{AuditEntry, Lock, Repo};
 use crate::run::next::Next;
+use crate::run::queue;
 use crate::run::scene::{JobKind, NewJob};
 
 /// Commands of one pull request in a rolling minute.
@@ -116,10 +117,18 @@ impl App {
         let named_none = keys.is_empty() && !comment.command.keys.is_empty();
         self.decide_comment(repo, comment, |next| {
             let released = if named_none { Vec::new() } else { close::unlock_own(next, &keys, &comment.author) };
+            let queued = queue::own(&next.scene).map(|run| run.id.clone()).filter(|_| comment.command.keys.is_empty());
+            if let Some(queued) = &queued {
+                queue::leave(next, queued, &format!("{} took it out of the queue", comment.author));
+            }
             if let Some(run) = released.first().map(|lock| lock.run_id.clone()) {
                 next.render(&run);
             }
-            Outcome::reply(unlock_text(&released, &comment.author))
+            match (&queued, released.is_empty()) {
+                // The comment about the queue says it.
+                (Some(_), true) => Outcome::default(),
+                _ => Outcome::reply(unlock_text(&released, &comment.author)),
+            }
         })
         .await
     }
@@ -161,6 +170,11 @@ impl Outcome {
 
     pub fn started(run_id: &crate::ids::RunId) -> Self {
         Self { dispatched: true, run_id: Some(run_id.to_string()), ..Self::default() }
+    }
+
+    /// Accepted, and waiting for others: nothing is dispatched yet.
+    pub fn queued(run_id: &crate::ids::RunId, text: String) -> Self {
+        Self { reply: Some(text), run_id: Some(run_id.to_string()), ..Self::default() }
     }
 
     fn ignored(reason: &str) -> Self {
@@ -246,7 +260,8 @@ pub fn help_text() -> String {
      | Command | Does |\n| --- | --- |\n\
      | `stackorder plan [stacks]` | Plans the affected stacks of this pull request again, or the named ones |\n\
      | `stackorder apply [stacks]` | Applies the planned stacks, or the named ones, wave by wave, once the gate passes |\n\
-     | `stackorder unlock [stacks]` | Releases the locks of this pull request, or the named ones |\n\
+     | `stackorder unlock [stacks]` | Releases the locks of this pull request, or the named ones; alone, it also takes a queued \
+     apply out of the queue |\n\
      | `stackorder help` | Shows this |\n"
         .to_owned()
 }

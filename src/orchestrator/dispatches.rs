@@ -7,7 +7,7 @@ use crate::ids::{DispatchId, RunId};
 use crate::run::dispatching;
 use crate::run::progress;
 use crate::run::scene::Scene;
-use crate::run::status::Mode;
+use crate::run::status::{Mode, Trigger};
 
 /// Unsent or unbound for this long, a dispatch is lost.
 pub(super) const LOST_MS: Millis = 30 * MINUTE_MS;
@@ -19,6 +19,9 @@ impl App {
         let _turn = self.turn(format!("dispatch:{dispatch_id}")).await;
         let Some(subject) = self.subject_of(run_id).await? else { return Ok(()) };
         let Some(mut scene) = self.scene_to_send(&subject, run_id, dispatch_id).await? else { return Ok(()) };
+        if self.is_outdated(&scene, run_id).await? {
+            return self.head_moved(&scene.repo, scene.pr_number).await;
+        }
         let mut policy_sha = String::new();
         if scene.runs[run_id].mode == Mode::Plan {
             policy_sha = self.github.branch_head(&repo_ref(&scene.repo), &scene.repo.default_branch).await?.to_string();
@@ -57,6 +60,17 @@ impl App {
                 Ok(())
             }
         }
+    }
+
+    /// An apply that waited in the queue was let through long ago, and may have missed that its head moved (I12).
+    async fn is_outdated(&self, scene: &Scene, run_id: &RunId) -> Result<bool> {
+        let run = &scene.runs[run_id];
+        if run.wants.is_empty() || run.trigger != Trigger::Comment || scene.rows(run_id).any(|row| row.claim.is_some())
+        {
+            return Ok(false);
+        }
+        let pull = self.github.pull_request(&repo_ref(&scene.repo), run.pr_number).await?;
+        Ok(pull.head_sha != run.sha)
     }
 
     /// The scene of a dispatch that is wanted and not sent. One that is not wanted any more, or was not for too long, is closed.

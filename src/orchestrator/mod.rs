@@ -7,6 +7,7 @@
 //! - `runner_calls`: what jobs and keys call: register, upload, claim, result, verdict, manual runs; `unlock`: what a key may free.
 //! - `installations`, `pull_requests`, `comments`, `workflow_runs`: one file per kind of webhook.
 //! - `plans`, `applies`: starting dispatched plans and applies.
+//! - `promotions`: queued applies that a decision lets start, in its own commit.
 //! - `dispatches`, `rendering`: the jobs that write to GitHub.
 //! - `reconcile`, `drift`, `lock_reminders`, `schedule`: what time brings.
 //! - `workers`: the loops that work inbox and outbox off.
@@ -31,6 +32,7 @@ mod drift;
 mod installations;
 mod lock_reminders;
 mod plans;
+mod promotions;
 mod pull_requests;
 mod reconcile;
 mod rendering;
@@ -135,6 +137,7 @@ impl App {
             Subject::Pull { repo_id, number } => format!("{repo_id}#{number}"),
         };
         let _turn = self.turn(key).await;
+        let mut repo_turn = None;
         let mut tries = 0;
         loop {
             let scene = match subject {
@@ -144,12 +147,13 @@ impl App {
             let Some(scene) = scene else { return Ok(None) };
             let mut next = Next::of(&scene, self.now());
             let answer = decide(&mut next);
-            let changes = next.into_changes();
+            let changes = self.with_promotions(next).await?;
             if changes.is_empty() {
                 return Ok(Some(answer));
             }
             let has_jobs = !changes.effects.jobs.is_empty();
             let once = changes.effects.once.clone();
+            let repo_wide = changes.locks_version.map(|_| changes.repo_id);
             match self.store.commit(changes).await {
                 Ok(()) => {
                     if has_jobs {
@@ -158,7 +162,13 @@ impl App {
                     return Ok(Some(answer));
                 }
                 Err(StoreError::Conflict(_)) if self.any_claimed(&once).await? => return Ok(None),
-                Err(StoreError::Conflict(_)) if tries < COMMIT_TRIES_MAX => tries += 1,
+                Err(StoreError::Conflict(_)) if tries < COMMIT_TRIES_MAX => {
+                    tries += 1;
+                    // All applies of a repository take and free locks one after the other: better in turn than in a race.
+                    if let (Some(repo_id), None) = (repo_wide, &repo_turn) {
+                        repo_turn = Some(self.turn(format!("locks:{repo_id}")).await);
+                    }
+                }
                 Err(error) => return Err(error.into()),
             }
         }

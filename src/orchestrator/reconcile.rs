@@ -13,6 +13,7 @@ use crate::run::model::{Dispatch, Repo, Run};
 use crate::run::next::Next;
 use crate::run::plan_view::PlanView;
 use crate::run::progress;
+use crate::run::queue::{self, Line};
 use crate::run::scene::{JobKind, NewJob};
 use crate::run::settle;
 use crate::run::status::{Mode, RowStatus, RunStatus, Trigger};
@@ -287,6 +288,16 @@ impl App {
     }
 }
 
+/// A queued apply whose events were lost: it gives way to a newer head, or its turn has come.
+fn look_at_queued(next: &mut Next, run: &Run, pull: &PullRequest) {
+    if run.trigger == Trigger::Comment && pull.head_sha != run.sha {
+        return supersede::apply(next, &run.id, pull.head_sha.as_str());
+    }
+    if Line::of(&next.scene).holds_of(&run.id).is_empty() {
+        queue::promote(next, &run.id);
+    }
+}
+
 /// The table of spec 30 §11.3, on the scene as it is now.
 fn revive_or_abandon(next: &mut Next, id: &RunId, pull: &PullRequest) {
     let run = next.scene.runs[id].clone();
@@ -297,6 +308,9 @@ fn revive_or_abandon(next: &mut Next, id: &RunId, pull: &PullRequest) {
     // One that was merged meanwhile goes on: its jobs may wait for a reviewer.
     if comment_apply && !pull.open && !pull.merged && !supersede::is_claimed(next, id) {
         return supersede::abandon(next, id, "the pull request is no longer open");
+    }
+    if run.is_queued() {
+        return look_at_queued(next, &run, pull);
     }
     let wave = run.current_wave;
     if next.scene.replan_of(id, wave).is_some() {
@@ -330,15 +344,7 @@ fn revive_or_abandon(next: &mut Next, id: &RunId, pull: &PullRequest) {
         commits.push(&pull.head_sha);
     }
     let view = PlanView::of(&next.scene, &commits);
-    let changed: Vec<String> = waiting
-        .iter()
-        .filter(|row| {
-            view.rows.get(&row.key).is_none_or(|plan| {
-                Some(&plan.run_id) != row.from_plan_run.as_ref() || plan.plan_artifact != row.plan_artifact
-            })
-        })
-        .map(|row| row.key.to_string())
-        .collect();
+    let changed = view.changed_since(waiting.iter());
     if !changed.is_empty() {
         return supersede::abandon(next, id, &format!("the plans of {} changed", changed.join(", ")));
     }

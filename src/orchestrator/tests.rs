@@ -1,6 +1,7 @@
 //! The orchestrator over maps and a scripted GitHub.
 
 mod github;
+mod queue;
 mod recovery;
 
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 //! - `escape`: the only way in for foreign text.
 //! - `check`: a check run as it should stand; `checks`: all that should stand for a pull request.
 //! - `sticky`: the one comment about its plans; `run_comment`: one per apply; `outcome`: how an apply ended;
-//!   `refusal`: why nothing started; `drift`: the issue of a drifted stack.
+//!   `refusal`: why nothing started; `queue`: what an apply waits for; `drift`: the issue of a drifted stack.
 //! - `pull`: the commits and stacks that these show; `words`, `links`, `lists`, `table`, `changes`, `locks`: their parts.
 
 use std::collections::BTreeMap;
@@ -23,6 +23,7 @@ mod lists;
 mod locks;
 pub mod outcome;
 mod pull;
+pub mod queue;
 pub mod refusal;
 pub mod run_comment;
 pub mod sticky;

@@ -6,7 +6,7 @@
 use super::checks::roll_up;
 use super::pull::{self, Pull, is_own_plan};
 use super::words::{self, count};
-use super::{COMMENT_BYTES_MAX, Context, changes, checks, escape, lists, locks, table};
+use super::{COMMENT_BYTES_MAX, Context, changes, checks, escape, lists, locks, queue, table};
 use crate::clock::rfc3339;
 use crate::graph::mermaid::{NODES_MAX, waves_mermaid};
 use crate::graph::ordering::Ordering;
@@ -122,7 +122,9 @@ fn applies(scene: &Scene, context: &Context) -> String {
             let commit = context.commit_link(&scene.repo.full_name, &run.sha);
             let by = if run.is_merge_apply() { "on merge by" } else { "by" };
             let (status, login) = (words::run_status(run.status), escape::text(&run.requested_by));
-            format!("{commit} {status}, {by} {login}, {}", context.run_link(&run.id))
+            let place =
+                if run.is_queued() { format!(" ({})", escape::text(&queue::title(scene, run))) } else { String::new() };
+            format!("{commit} {status}{place}, {by} {login}, {}", context.run_link(&run.id))
         })
         .collect();
     if items.is_empty() {

@@ -8,10 +8,12 @@ use super::locks;
 use super::model::{Lock, Row, Run};
 use super::next::Next;
 use super::plan_start::blank_run;
+use super::queue::{self, Hold, Line};
+use super::scene::Scene;
 use super::settle::settle;
 use super::status::{Mode, RowStatus, RunStatus, SkipReason, Trigger};
 use super::waves::{self, take_plan};
-use crate::ids::{RunId, Sha, StackKey};
+use crate::ids::{RunId, Sha, StackId, StackKey};
 
 /// One request to apply, as the gate let it through.
 #[derive(Debug, Clone)]
@@ -33,8 +35,21 @@ pub struct ApplyRequest {
 /// Creates the run, its rows and its locks, and opens wave 0: one commit (I2, I3).
 /// `plans` is the plan view: the newest plan row of every stack of the head.
 pub fn start(next: &mut Next, request: &ApplyRequest, plans: &BTreeMap<StackKey, Row>) -> RunId {
+    create(next, request, plans);
+    begin(next, &request.id);
+    request.id.clone()
+}
+
+/// Creates the run and its rows to wait until others free its stacks: nothing is locked, nothing dispatched (spec 30 §7.6).
+pub fn enqueue(next: &mut Next, request: &ApplyRequest, plans: &BTreeMap<StackKey, Row>) -> RunId {
+    create(next, request, plans);
+    queue::enter(next, &request.id);
+    request.id.clone()
+}
+
+fn create(next: &mut Next, request: &ApplyRequest, plans: &BTreeMap<StackKey, Row>) {
     let id = request.id.clone();
-    let mut run = blank_run(next, id.clone(), request.sha.clone(), Mode::Apply, request.trigger, &request.requested_by);
+    let mut run = blank_run(next, id, request.sha.clone(), Mode::Apply, request.trigger, &request.requested_by);
     if let Some(plan) = plans.values().filter_map(|row| next.scene.run(&row.run_id)).max_by_key(|run| run.created_at) {
         run.graph_sha.clone_from(&plan.graph_sha);
         run.commit_message.clone_from(&plan.commit_message);
@@ -44,16 +59,23 @@ pub fn start(next: &mut Next, request: &ApplyRequest, plans: &BTreeMap<StackKey,
     }
     run.waves = request.waves.values().max().map_or(0, |last| last + 1);
     let rows = plans.values().map(|plan| apply_row(next, request, &run, plan)).collect();
-    let run_copy = run.clone();
     next.add_run(run, rows);
-    settle_what_is_done(next, request);
+}
 
-    let selected: Vec<StackKey> = request.selected.iter().cloned().collect();
-    let reason = format!("apply of #{} by {}", run_copy.pr_number, request.requested_by);
-    locks::take(next, &run_copy, &selected, &reason);
-    waves::open(next, &id);
-    settle(next, &id);
-    id
+/// Takes the locks of a created run and opens its first wave.
+pub(super) fn begin(next: &mut Next, id: &RunId) {
+    let run = next.scene.runs[id].clone();
+    let selected: Vec<StackKey> =
+        next.scene.rows(id).filter(|row| row.status == RowStatus::Planned).map(|row| row.key.clone()).collect();
+    for key in &selected {
+        let carry_from = carried_from(&next.scene, &run, &next.scene.rows[id][key]);
+        next.scene.row_mut(id, key).expect("collected above").carry_from = carry_from;
+    }
+    settle_what_is_done(next, id);
+    let reason = format!("apply of #{} by {}", run.pr_number, run.requested_by);
+    locks::take(next, &run, &selected, &reason);
+    waves::open(next, id);
+    settle(next, id);
 }
 
 fn apply_row(next: &Next, request: &ApplyRequest, run: &Run, plan: &Row) -> Row {
@@ -68,7 +90,6 @@ fn apply_row(next: &Next, request: &ApplyRequest, run: &Run, plan: &Row) -> Row 
     if selected {
         row.status = RowStatus::Planned;
         row.behind = request.behind_from_start.get(&plan.key).cloned().unwrap_or_default();
-        row.carry_from = carried_from(next, request, plan);
     } else {
         row.enter(RowStatus::Skipped, next.now);
         row.skip_reason = Some(SkipReason::NotSelected);
@@ -77,18 +98,19 @@ fn apply_row(next: &Next, request: &ApplyRequest, run: &Run, plan: &Row) -> Row 
     row
 }
 
-/// The earlier apply run of this pull request that applied this very plan. It is known by the plan run it came from, as
+/// The earlier apply run of this pull request that applied the plan of this row. It is known by the plan run it came from, as
 /// gate layer 3 knows it, or by the digest of its bundle; `plan_digest` is for people, and two plans may share one.
-fn carried_from(next: &Next, request: &ApplyRequest, plan: &Row) -> Option<RunId> {
-    for run in next.scene.newest_first().into_iter().filter(|run| run.mode == Mode::Apply) {
-        let row = next.scene.row(&run.id, &plan.key);
-        let same_plan = |row: &&Row| {
-            let same_bundle =
-                run.sha == request.sha && !row.bundle_sha256.is_empty() && row.bundle_sha256 == plan.bundle_sha256;
-            row.status == RowStatus::Applied && (row.from_plan_run.as_ref() == Some(&plan.run_id) || same_bundle)
+fn carried_from(scene: &Scene, run: &Run, row: &Row) -> Option<RunId> {
+    for earlier in scene.newest_first().into_iter().filter(|other| other.mode == Mode::Apply && other.id != run.id) {
+        let same_plan = |applied: &&Row| {
+            let same_bundle = earlier.sha == run.sha
+                && !applied.bundle_sha256.is_empty()
+                && applied.bundle_sha256 == row.bundle_sha256;
+            let same_plan_run = applied.from_plan_run.is_some() && applied.from_plan_run == row.from_plan_run;
+            applied.status == RowStatus::Applied && (same_plan_run || same_bundle)
         };
-        if let Some(row) = row.filter(same_plan) {
-            return Some(row.applied_by_run.clone().unwrap_or_else(|| run.id.clone()));
+        if let Some(applied) = scene.row(&earlier.id, &row.key).filter(same_plan) {
+            return Some(applied.applied_by_run.clone().unwrap_or_else(|| earlier.id.clone()));
         }
     }
     None
@@ -96,8 +118,7 @@ fn carried_from(next: &Next, request: &ApplyRequest, plan: &Row) -> Option<RunId
 
 /// Rows that need no wave: no-op candidates and carried-over ones without a selected predecessor that will be applied.
 /// The others are looked at again when their wave opens.
-fn settle_what_is_done(next: &mut Next, request: &ApplyRequest) {
-    let id = &request.id;
+fn settle_what_is_done(next: &mut Next, id: &RunId) {
     let ordering = next.ordering_of(id);
     let mut by_wave: Vec<(u32, StackKey)> = next
         .scene
@@ -123,10 +144,29 @@ fn settle_what_is_done(next: &mut Next, request: &ApplyRequest) {
     }
 }
 
-/// Starts an apply from outside Actions: run, locks and rows in one commit, nothing dispatched. Foreign locks refuse it.
+/// A lock, or the place of a queued apply told as the lock it will be.
+fn conflict(key: &StackKey, hold: &Hold<'_>) -> Lock {
+    match hold {
+        Hold::Locked(lock) => (*lock).clone(),
+        Hold::Waits(run) => Lock {
+            stack_id: StackId::of(run.repo_id, key.as_str()),
+            key: key.clone(),
+            repo_id: run.repo_id,
+            run_id: run.id.clone(),
+            pr_number: run.pr_number,
+            taken_at: run.created_at,
+            reason: format!("queued apply of #{} by {}", run.pr_number, run.requested_by),
+        },
+    }
+}
+
+/// Starts an apply from outside Actions: run, locks and rows in one commit, nothing dispatched. Foreign locks, and who waits for them, refuse
+/// it.
 pub fn start_manual(next: &mut Next, id: RunId, sha: Sha, key_name: &str, rows: Vec<Row>) -> Result<RunId, Vec<Lock>> {
     let keys: Vec<StackKey> = rows.iter().map(|row| row.key.clone()).collect();
-    let conflicts: Vec<Lock> = keys.iter().filter_map(|key| next.scene.locks.get(key)).cloned().collect();
+    let line = Line::of(&next.scene);
+    let holds = line.holds(0, &keys.iter().cloned().collect());
+    let conflicts: Vec<Lock> = holds.iter().map(|(key, hold)| conflict(key, hold)).collect();
     if !conflicts.is_empty() {
         return Err(conflicts);
     }

@@ -6,6 +6,7 @@ use super::locks;
 use super::model::{Lock, Release, Run};
 use super::next::Next;
 use super::plan_view::PlanView;
+use super::queue;
 use super::status::{Mode, Trigger};
 use super::supersede;
 use crate::ids::{Sha, StackKey};
@@ -27,9 +28,13 @@ pub fn merged(next: &mut Next, head: &Sha, release_locks: bool) -> Vec<Lock> {
 
 /// A merge that was recorded before, told again: its locks go if they are still there, and later merges keep the graph.
 pub fn merged_before(next: &mut Next) -> Vec<Lock> {
-    if let Some(apply) = next.scene.apply_in_flight().map(|run| run.id.clone()) {
-        next.run_mut(&apply).release_at_end = Some(Release::Merge);
-        return Vec::new();
+    match next.scene.apply_in_flight().map(|run| (run.id.clone(), run.is_queued() && run.trigger == Trigger::Comment)) {
+        Some((queued, true)) => queue::leave(next, &queued, "the pull request is merged"),
+        Some((apply, false)) => {
+            next.run_mut(&apply).release_at_end = Some(Release::Merge);
+            return Vec::new();
+        }
+        None => {}
     }
     release_merged(next)
 }

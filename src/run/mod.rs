@@ -5,6 +5,7 @@
 //! - `scene`: what one decision looks at, and the difference it makes; `next`: the copy a decision changes.
 //! - `settle`: what follows from any change; `waves`: opening a wave and planning again what is behind;
 //!   `dispatching`: the dispatches a run needs; `locks`: taking and releasing them.
+//! - `queue`: applies that wait until others free their stacks.
 //! - `supersede`: a new head or base.
 
 pub mod apply_start;
@@ -17,6 +18,7 @@ pub mod next;
 pub mod plan_start;
 pub mod plan_view;
 pub mod progress;
+pub mod queue;
 pub mod report;
 pub mod scene;
 pub mod settle;

@@ -75,6 +75,9 @@ pub struct Run {
     /// while it ran (spec 30 §7.3).
     #[serde(default)]
     pub release_at_end: Option<Release>,
+    /// Of an apply that waited, or waits, until others freed its stacks: those stacks (spec 30 §7.6).
+    #[serde(default)]
+    pub wants: Vec<StackKey>,
     /// The commit whose stored graph it was resolved against.
     #[serde(default)]
     pub graph_sha: Option<Sha>,
@@ -134,6 +137,11 @@ impl Run {
             | RunStatus::Superseded => self.finished_at = Some(now),
             RunStatus::Pending => {}
         }
+    }
+
+    /// Waits for stacks that others hold; neither locks nor dispatches anything.
+    pub fn is_queued(&self) -> bool {
+        self.status == RunStatus::Pending && !self.wants.is_empty()
     }
 
     /// An apply that the merge of its pull request started.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::model::{AuditEntry, Lock, Row, Run};
+use super::queue::Line;
 use super::scene::{Changes, Effects, JobKind, NewJob, Scene};
 use super::status::{Mode, Trigger};
 use crate::clock::Millis;
@@ -22,11 +23,29 @@ pub struct Next<'a> {
     pub now: Millis,
     /// The default branch's configuration (I11).
     pub policy: RepoConfig,
+    /// Why nothing can be dispatched in this repository now, whoever asks: its queued applies end, too.
+    pub undispatchable: Option<String>,
 }
 
 impl<'a> Next<'a> {
     pub fn of(before: &'a Scene, now: Millis) -> Self {
-        Self { before, scene: before.clone(), effects: Effects::default(), now, policy: before.repo.policy() }
+        Self {
+            before,
+            scene: before.clone(),
+            effects: Effects::default(),
+            now,
+            policy: before.repo.policy(),
+            undispatchable: None,
+        }
+    }
+
+    /// Locks and queue as this decision leaves them, if it freed a stack, moved the queue, or found that nobody can go on.
+    pub fn line_to_serve(&self) -> Option<Line> {
+        let line = Line::of(&self.scene);
+        let before = Line::of(self.before);
+        let others_wait = line.queue.iter().any(|run| run.pr_number != self.scene.pr_number);
+        let moved = before.queue != line.queue || before.locks != line.locks || self.undispatchable.is_some();
+        (others_wait && moved).then_some(line)
     }
 
     pub fn into_changes(mut self) -> Changes {
@@ -108,9 +127,7 @@ impl<'a> Next<'a> {
 
     /// A job whose key is already among the new ones is not added twice.
     pub fn add_job(&mut self, job: NewJob) {
-        if job.key.is_none() || !self.effects.jobs.iter().any(|known| known.key == job.key) {
-            self.effects.jobs.push(job);
-        }
+        self.effects.add_job(job);
     }
 
     pub fn graph_of(&self, id: &RunId) -> Option<Arc<Graph>> {

@@ -72,6 +72,16 @@ impl<'s> PlanView<'s> {
         self.newest_failed_empty
     }
 
+    /// Those of these apply rows, by key, whose plan is not the newest of its stack any more.
+    pub fn changed_since<'r>(&self, rows: impl Iterator<Item = &'r Row>) -> Vec<String> {
+        let is_same = |row: &Row| {
+            self.rows.get(&row.key).is_some_and(|plan| {
+                Some(&plan.run_id) == row.from_plan_run.as_ref() && plan.plan_artifact == row.plan_artifact
+            })
+        };
+        rows.filter(|row| !is_same(row)).map(|row| row.key.to_string()).collect()
+    }
+
     /// The newest run that has a graph.
     pub fn graph_sha(&self) -> Option<&'s Sha> {
         self.runs.iter().find_map(|run| run.graph_sha.as_ref())

@@ -232,6 +232,10 @@ pub fn reject_dispatch(next: &mut Next, dispatch: &DispatchId, status: u16, reas
             found.mode
         ),
     );
+    // The workflow file itself: nobody else's dispatch would fare better.
+    if matches!(status, 404 | 422) {
+        next.undispatchable = Some(text.clone());
+    }
     match found.mode {
         Mode::Apply => {
             let rows = next.scene.rows_mut(&id).filter(|row| row.dispatch_id.as_ref() == Some(dispatch));

@@ -28,6 +28,10 @@ pub struct Scene {
     pub verdicts: BTreeMap<(RunId, StackKey, String), Verdict>,
     /// Every lock of the repository, by stack key.
     pub locks: BTreeMap<StackKey, Lock>,
+    /// Applies of the repository's other pull requests that wait for stacks, first come first (spec 30 §7.6).
+    pub queue: Vec<Run>,
+    /// Raised by each commit that takes or frees locks of the repository or moves its queue: they happen one after the other.
+    pub locks_version: i64,
     /// When the newest apply job of a stack changed something, or may have (spec 30 §6.2a).
     pub changed_at: BTreeMap<StackKey, Millis>,
     /// The graphs of the runs and of the default branch, by commit.
@@ -104,6 +108,15 @@ pub struct Effects {
     pub once: Vec<String>,
     /// The default-branch graph of the repository becomes this commit's.
     pub default_graph: Option<Sha>,
+}
+
+impl Effects {
+    /// A job whose key is already among them is not added twice.
+    pub fn add_job(&mut self, job: NewJob) {
+        if job.key.is_none() || !self.jobs.iter().any(|known| known.key == job.key) {
+            self.jobs.push(job);
+        }
+    }
 }
 
 /// An effect for GitHub, or a timer: a row of the outbox.
@@ -234,6 +247,9 @@ pub struct Changes {
     pub locks_released: Vec<(StackId, RunId)>,
     /// Released ones are gone before these are taken; one already held by somebody else is a conflict.
     pub locks_taken: Vec<Lock>,
+    /// The version that locks and queue were read at, when this takes or frees a lock or moves the queue: it is compared and
+    /// raised before anything else.
+    pub locks_version: Option<i64>,
     pub changed_at: Vec<(i64, StackKey, Millis)>,
     pub repo_id: i64,
     pub effects: Effects,
@@ -288,6 +304,11 @@ impl Changes {
                 changes.changed_at.push((before.repo.id, key.clone(), *at));
             }
         }
+        let is_queued = |scene: &Scene, id| scene.runs.get(id).is_some_and(Run::is_queued);
+        let queue_moved = after.runs.keys().any(|id| is_queued(before, id) != is_queued(&after, id));
+        if queue_moved || !changes.locks_taken.is_empty() || !changes.locks_released.is_empty() {
+            changes.locks_version = Some(before.locks_version);
+        }
         for (id, run) in after.runs {
             match before.runs.get(&id) {
                 None => changes.new_runs.push(run),
@@ -299,6 +320,43 @@ impl Changes {
             }
         }
         changes
+    }
+
+    /// Adds what the same commit changes of another pull request of the repository. Effects keep their order.
+    pub fn add(&mut self, other: Changes) {
+        let Changes {
+            new_runs,
+            runs,
+            rows,
+            dispatches,
+            verdicts,
+            locks_released,
+            locks_taken,
+            changed_at,
+            effects,
+            ..
+        } = other;
+        self.new_runs.extend(new_runs);
+        self.runs.extend(runs);
+        self.rows.extend(rows);
+        self.dispatches.extend(dispatches);
+        self.verdicts.extend(verdicts);
+        self.locks_released.extend(locks_released);
+        self.locks_taken.extend(locks_taken);
+        self.changed_at.extend(changed_at);
+        let Effects { audit, jobs, drift, plan_texts, graph, once, default_graph } = effects;
+        self.effects.audit.extend(audit);
+        for job in jobs {
+            self.effects.add_job(job);
+        }
+        self.effects.drift.extend(drift);
+        self.effects.plan_texts.extend(plan_texts);
+        self.effects.once.extend(once);
+        self.effects.graph = self.effects.graph.take().or(graph);
+        self.effects.default_graph = self.effects.default_graph.take().or(default_graph);
+        // Locks and runs in one order everywhere: two commits never wait for each other crosswise.
+        self.locks_taken.sort_by(|a, b| a.stack_id.cmp(&b.stack_id));
+        self.runs.sort_by(|(a, _), (b, _)| a.id.cmp(&b.id));
     }
 
     /// Nothing would be written.

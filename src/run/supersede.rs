@@ -63,6 +63,7 @@ fn plan(next: &mut Next, id: &RunId, head: &str) {
 pub fn apply(next: &mut Next, id: &RunId, head: &str) {
     let now = next.now;
     let run = next.run_mut(id);
+    let was_queued = run.is_queued();
     run.enter(RunStatus::Superseded, now);
     run.superseded_by = head.to_owned();
     let run = run.clone();
@@ -73,11 +74,15 @@ pub fn apply(next: &mut Next, id: &RunId, head: &str) {
         json!({ "repo": next.scene.repo.full_name, "pr": run.pr_number, "reason": format!("superseded by {head}") }),
     );
     let short = head.get(..7).unwrap_or(head);
+    let what_stays = if was_queued {
+        "It had waited in the queue"
+    } else {
+        "None of its stacks had been applied. Its locks stay with this pull request"
+    };
     next.comment(
         format!("superseded:{id}"),
         format!(
-            "**The apply of {} gave way to {short}.** None of its stacks had been applied. \
-             Its locks stay with this pull request; comment `stackorder apply` once the new plans are there.",
+            "**The apply of {} gave way to {short}.** {what_stays}; comment `stackorder apply` once the new plans are there.",
             run.sha.short()
         ),
     );

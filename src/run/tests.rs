@@ -5,5 +5,6 @@ mod laws;
 mod locks;
 mod plans;
 mod properties;
+mod queue;
 mod renewed;
 pub(crate) mod story;

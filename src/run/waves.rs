@@ -90,6 +90,7 @@ fn start_replan(next: &mut Next, id: &RunId, wave: u32, keys: &[StackKey]) {
         finished_at: None,
         seen_at: next.now,
         release_at_end: None,
+        wants: Vec::new(),
         version: 0,
         ..apply
     };

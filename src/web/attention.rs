@@ -8,8 +8,10 @@ use super::run_view::{some_keys, title};
 use crate::config::model::ApplyMode;
 use crate::ids::StackKey;
 use crate::render::checks::roll_up;
+use crate::render::queue;
 use crate::render::words::{self, count};
 use crate::run::model::{Lock, Row, Run};
+use crate::run::queue::{Hold, Line};
 use crate::run::scene::Scene;
 use crate::run::status::{Mode, RowStatus, RunStatus};
 
@@ -33,7 +35,7 @@ pub fn strip(scene: &Scene, run: &Run, github: GitHub<'_>) -> Option<Strip> {
         .or_else(|| new_plans(scene, run, &rows))
         .or_else(|| approvals(scene, run, &rows, github))
         .or_else(|| planning_again(scene, run))
-        .or_else(|| queued(scene, run, &rows, github))
+        .or_else(|| queued(scene, run, github))
         .or_else(|| ended(scene, run, &rows))
         .or_else(|| planned(scene, run, &rows, github))
 }
@@ -120,15 +122,18 @@ fn planning_again(scene: &Scene, run: &Run) -> Option<Strip> {
     Some(Strip::new(Tone::Busy, format!("Planning {stacks} again before wave {}", run.current_wave), vec![line]))
 }
 
-fn queued(scene: &Scene, run: &Run, rows: &[&Row], github: GitHub<'_>) -> Option<Strip> {
-    if (run.mode, run.status) != (Mode::Apply, RunStatus::Pending) {
+fn queued(scene: &Scene, run: &Run, github: GitHub<'_>) -> Option<Strip> {
+    if !run.is_queued() {
         return None;
     }
-    let held = rows.iter().filter_map(|row| foreign_lock(scene, &row.key));
-    let lines = held
-        .take(10)
-        .map(|lock| Sentence::with(format!("{} is held by", lock.key), github.holder(&scene.repo.full_name, lock)));
-    Some(Strip::new(Tone::Waiting, "Queued until the locks of its stacks are free", lines.collect()))
+    let line = Line::of(scene);
+    let lines = line.holds_of(&run.id).into_iter().take(10).map(|(key, hold)| match hold {
+        Hold::Locked(lock) => Sentence::with(format!("{key} is held by"), github.holder(&scene.repo.full_name, lock)),
+        Hold::Waits(before) => {
+            Sentence::with(format!("{key} is waited for longer by"), Link::to(title(before), links::run(&before.id)))
+        }
+    });
+    Some(Strip::new(Tone::Waiting, queue::title(scene, run), lines.collect()))
 }
 
 fn foreign_lock<'s>(scene: &'s Scene, key: &StackKey) -> Option<&'s Lock> {

@@ -46,6 +46,7 @@ contract! {
         a_scene_shows_locks_and_changes_of_the_whole_repository
         a_scene_of_a_new_pull_request_is_empty
         an_unknown_run_has_no_scene
+        a_scene_shows_who_waits_in_other_pull_requests_first_come_first
         a_difference_of_two_scenes_can_be_committed
     }
     commit {
@@ -66,6 +67,7 @@ contract! {
         releasing_a_lock_of_someone_else_is_a_conflict
         releasing_a_lock_touches_its_holder
         racing_commits_take_a_lock_once
+        commits_that_move_locks_or_queue_of_a_repository_happen_one_after_the_other
         a_stack_changes_only_forward
         rows_of_unknown_runs_are_refused
         many_rows_go_into_one_commit

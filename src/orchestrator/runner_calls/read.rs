@@ -1,7 +1,7 @@
 //! `GET /v1/runs/{id}`: a run with its rows (spec 20 §5.5).
 
 use super::{Answer, Caller, dispatched, forbidden, not_found, pull_of};
-use crate::api::{CheckJson, RunJson, RunStackJson, lock_info};
+use crate::api::{CheckJson, QueueJson, RunJson, RunStackJson, lock_info};
 use crate::ids::RunId;
 use crate::orchestrator::App;
 use crate::run::binding;
@@ -42,6 +42,7 @@ impl App {
     /// A run with its rows, their checks and their locks.
     pub fn full_run_json(&self, scene: &Scene, id: &RunId, repo: &Repo) -> RunJson {
         let mut json = self.run_json(&scene.runs[id], repo);
+        json.queue = QueueJson::of(scene, &scene.runs[id]);
         let mut rows: Vec<_> = scene.rows(id).collect();
         rows.sort_by(|a, b| (a.wave, &a.key).cmp(&(b.wave, &b.key)));
         json.stacks = rows

@@ -4,7 +4,7 @@ use super::{APPLY, Content, PerStack, TEXT_BYTES_MAX, body, check, roll_up, supe
 use crate::ids::Sha;
 use crate::render::check::{Check, CheckStatus, Conclusion};
 use crate::render::pull::{Pull, applied_view, applies_at};
-use crate::render::{Context, changes, escape, lists, words};
+use crate::render::{Context, changes, escape, lists, queue, words};
 use crate::run::model::{Row, Run};
 use crate::run::scene::Scene;
 use crate::run::status::{RowStatus, RunStatus, SkipReason};
@@ -36,6 +36,7 @@ pub fn checks(pull: &Pull<'_>, sha: &Sha, context: &Context) -> Vec<Check> {
 
 fn summary(scene: &Scene, run: &Run, title: &str, context: &Context) -> String {
     let mut out = format!("{}\n\n", escape::text(title));
+    out.push_str(&queue::list(scene, run));
     out.push_str(&approvals(scene, run, context));
     out.push_str(&lists::warnings(&run.warnings, TEXT_BYTES_MAX / 2));
     out.push_str(&format!("Requested by {}, {}\n", escape::text(&run.requested_by), context.run_link(&run.id)));
@@ -150,7 +151,7 @@ fn skipped(row: &Row) -> (CheckStatus, String) {
 /// What a stack whose job has not started waits for.
 fn waits_for(scene: &Scene, run: &Run, row: &Row) -> String {
     if run.status == RunStatus::Pending {
-        return "Queued until the locks of its stacks are free".to_owned();
+        return queue::title(scene, run);
     }
     if row.wave > run.current_wave {
         return format!("Waiting for wave {}", row.wave - 1);

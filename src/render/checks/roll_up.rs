@@ -3,6 +3,7 @@
 use crate::ids::StackKey;
 use crate::render::check::{CheckStatus, Conclusion};
 use crate::render::pull::{self, Pull};
+use crate::render::queue;
 use crate::render::words::{self, count};
 use crate::run::model::{Row, Run};
 use crate::run::plan_view::PlanView;
@@ -126,7 +127,7 @@ pub fn broken(run: &Run, rows: &[&Row]) -> String {
 /// Where an apply that runs is.
 pub fn progress(scene: &Scene, run: &Run, rows: &[&Row]) -> RollUp {
     if run.status == RunStatus::Pending {
-        return RollUp::new(CheckStatus::Queued, "Queued until the locks of its stacks are free");
+        return RollUp::new(CheckStatus::Queued, queue::title(scene, run));
     }
     let wave = run.current_wave;
     if let Some(replan) = open_replan(scene, run) {

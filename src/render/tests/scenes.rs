@@ -54,6 +54,8 @@ pub fn scene() -> Scene {
         dispatches: Default::default(),
         verdicts: Default::default(),
         locks: Default::default(),
+        queue: Default::default(),
+        locks_version: 0,
         changed_at: Default::default(),
         graphs: [(sha('a'), Arc::new(graph(&["vpc", "eks", "apps"])))].into(),
     }
@@ -105,6 +107,7 @@ pub fn add_run(scene: &mut Scene, mode: Mode, trigger: Trigger, commit: char, st
         for_wave: 0,
         taken_over: false,
         release_at_end: None,
+        wants: Vec::new(),
         graph_sha: Some(sha('a')),
         waves: 3,
         current_wave: 0,

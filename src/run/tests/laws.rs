@@ -112,6 +112,7 @@ fn locks(scene: &Scene) {
         assert_eq!((&lock.key, &lock.stack_id), (key, &StackId::of(scene.repo.id, key.as_str())));
         if let Some(run) = scene.runs.get(&lock.run_id) {
             assert_eq!(run.mode, Mode::Apply, "I9: only an apply locks");
+            assert!(!run.is_queued(), "who waits in the queue holds nothing");
             assert_eq!(run.pr_number, lock.pr_number);
         }
     }
@@ -169,7 +170,10 @@ fn nothing_hangs(scene: &Scene) {
                     .replan_of(&run.id, run.current_wave)
                     .is_some_and(|replan| matches!(replan.status, RunStatus::Pending | RunStatus::Planning));
                 let mut wave = scene.rows(&run.id).filter(|row| row.wave == run.current_wave);
-                run.trigger == Trigger::Manual || replanned || wave.any(|row| !row.status.is_terminal() && carried(row))
+                run.is_queued()
+                    || run.trigger == Trigger::Manual
+                    || replanned
+                    || wave.any(|row| !row.status.is_terminal() && carried(row))
             }
         };
         assert!(waits, "{} run {} is {} and waits for nothing", run.mode, run.id, run.status);

@@ -28,6 +28,7 @@ use crate::waves::waves;
 /// The workflow run that plans the pull request; dispatched ones have larger numbers.
 pub const PLAN_WORKFLOW: i64 = 100;
 
+#[derive(Clone)]
 pub struct Story {
     pub scene: Scene,
     pub now: Millis,
@@ -131,6 +132,8 @@ impl Story {
             dispatches: BTreeMap::new(),
             verdicts: BTreeMap::new(),
             locks: BTreeMap::new(),
+            queue: Vec::new(),
+            locks_version: 0,
             changed_at: BTreeMap::new(),
             graphs: ('a'..='f').map(|letter| (sha(letter), graph.clone())).collect(),
         };
@@ -306,7 +309,30 @@ impl Story {
         self.apply_at(head.clone(), &[head], Trigger::Comment, keys, &[])
     }
 
+    /// An apply of the newest head that has to wait for its stacks.
+    pub fn enqueue(&mut self, keys: &str) -> RunId {
+        let head = self.newest(|run| run.mode == Mode::Plan && run.trigger != Trigger::Upstream).sha.clone();
+        self.enqueue_at(head.clone(), &[head], Trigger::Comment, keys)
+    }
+
+    pub fn enqueue_at(&mut self, at: Sha, commits: &[Sha], trigger: Trigger, keys: &str) -> RunId {
+        let (request, plans) = self.request(at, commits, trigger, keys, &[]);
+        self.step(|next| apply_start::enqueue(next, &request, &plans))
+    }
+
     pub fn apply_at(&mut self, at: Sha, commits: &[Sha], trigger: Trigger, keys: &str, behind: &[&str]) -> RunId {
+        let (request, plans) = self.request(at, commits, trigger, keys, behind);
+        self.step(|next| apply_start::start(next, &request, &plans))
+    }
+
+    fn request(
+        &mut self,
+        at: Sha,
+        commits: &[Sha],
+        trigger: Trigger,
+        keys: &str,
+        behind: &[&str],
+    ) -> (ApplyRequest, BTreeMap<StackKey, Row>) {
         let id = self.run_id();
         let scene = self.scene.clone();
         let view = PlanView::of(&scene, &commits.iter().collect::<Vec<_>>());
@@ -335,8 +361,8 @@ impl Story {
             selected,
             behind_from_start,
         };
-        let plans: BTreeMap<StackKey, Row> = view.rows.into_iter().map(|(key, row)| (key, row.clone())).collect();
-        self.step(|next| apply_start::start(next, &request, &plans))
+        let plans = view.rows.into_iter().map(|(key, row)| (key, row.clone())).collect();
+        (request, plans)
     }
 
     /// The newest apply run.

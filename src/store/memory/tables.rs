@@ -29,6 +29,8 @@ pub(super) struct Tables {
     pub(super) locks: BTreeMap<StackId, Lock>,
     pub(super) drift: BTreeMap<(StackId, RunId), Arc<DriftSeen>>,
     pub(super) once: BTreeSet<String>,
+    /// By repository; absent is 0.
+    locks_versions: BTreeMap<i64, i64>,
 }
 
 /// A stored graph, shared with everyone who reads it.
@@ -101,12 +103,21 @@ impl Tables {
                 .map(|one| ((one.run_id.clone(), one.key.clone(), one.name.clone()), Verdict::clone(one)))
                 .collect(),
             locks: locks.map(|lock| (lock.key.clone(), lock.clone())).collect(),
+            queue: self.queue(repo.id, pr_number),
+            locks_version: self.locks_versions.get(&repo.id).copied().unwrap_or_default(),
             changed_at: stacks.filter_map(|stack| Some((stack.key.clone(), stack.changed_at?))).collect(),
             graphs: graphs.collect(),
             rows,
             runs,
             repo,
         }
+    }
+
+    fn queue(&self, repo_id: i64, except_pr: i64) -> Vec<Run> {
+        let waits = |run: &&Arc<Run>| run.repo_id == repo_id && run.pr_number != except_pr && run.is_queued();
+        let mut queue: Vec<Run> = self.runs.values().filter(waits).map(|run| Run::clone(run)).collect();
+        queue.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
+        queue
     }
 
     /// In the order of the SQL (checks, then unique indexes, then foreign keys), so that the same commit fails for the same
@@ -120,6 +131,13 @@ impl Tables {
 
     fn write_in_order(&mut self, changes: &Changes) -> Result<()> {
         let effects = &changes.effects;
+        if let Some(version) = changes.locks_version {
+            let stored = self.locks_versions.entry(changes.repo_id).or_default();
+            if *stored != version {
+                return Err(taken());
+            }
+            *stored += 1;
+        }
         for name in &effects.once {
             if !self.once.insert(clean(name).into_owned()) {
                 return Err(taken());

@@ -51,6 +51,16 @@ where
 
     async fn write_all(&self, conn: &mut DB::Connection, changes: &Changes) -> Result<()> {
         let effects = &changes.effects;
+        if let Some(version) = changes.locks_version {
+            let done = query("update repos set locks_version = locks_version + 1 where id = $1 and locks_version = $2")
+                .bind(changes.repo_id)
+                .bind(version)
+                .execute(&mut *conn)
+                .await?;
+            if DB::rows_affected(&done) == 0 {
+                return Err(StoreError::Conflict(Vec::new()));
+            }
+        }
         for name in &effects.once {
             query("insert into once (name) values ($1)").bind(text(name)).execute(&mut *conn).await?;
         }

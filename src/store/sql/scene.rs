@@ -106,6 +106,8 @@ where
                 .into_iter()
                 .map(|lock| (lock.key.clone(), lock))
                 .collect::<BTreeMap<StackKey, Lock>>(),
+            queue: Self::read_queue(conn, repo.id, pr_number).await?,
+            locks_version: Self::read_locks_version(conn, repo.id).await?,
             changed_at: Self::read_changed_at(conn, repo.id).await?,
             graphs,
             runs: runs.into_iter().map(|run| (run.id.clone(), run)).collect(),
@@ -135,6 +137,26 @@ where
             }
         }
         Ok(values)
+    }
+
+    /// Applies of other pull requests that wait, first come first.
+    async fn read_queue(conn: &mut DB::Connection, repo_id: i64, except_pr: i64) -> Result<Vec<Run>> {
+        let rows = query(
+            "select version, id, body from runs
+             where repo_id = $1 and pr_number <> $2 and mode = 'apply' and status = 'pending'
+             order by created_at, id",
+        )
+        .bind(repo_id)
+        .bind(except_pr)
+        .fetch_all(&mut *conn)
+        .await?;
+        let runs = rows.iter().map(Self::run_from).collect::<Result<Vec<Run>>>()?;
+        Ok(runs.into_iter().filter(Run::is_queued).collect())
+    }
+
+    async fn read_locks_version(conn: &mut DB::Connection, repo_id: i64) -> Result<i64> {
+        let row = query("select locks_version from repos where id = $1").bind(repo_id).fetch_one(&mut *conn).await?;
+        column::<DB, _>(&row, 0)
     }
 
     async fn read_changed_at(conn: &mut DB::Connection, repo_id: i64) -> Result<BTreeMap<StackKey, i64>> {

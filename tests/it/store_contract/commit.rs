@@ -370,3 +370,22 @@ pub async fn many_rows_go_into_one_commit(store: AStore) {
     assert_eq!(store.rows(&run.id).await.unwrap().len(), 1500);
     assert_eq!(store.stacks(REPO).await.unwrap().iter().filter(|stack| stack.removed_at.is_none()).count(), 1500);
 }
+
+pub async fn commits_that_move_locks_or_queue_of_a_repository_happen_one_after_the_other(store: AStore) {
+    with_repos(&store).await;
+    let (one, other) = (apply(1, 1), apply(2, 2));
+    store.commit(new_runs(&[&one, &other])).await.unwrap();
+    let seen = store.pull_scene(REPO, 1).await.unwrap().unwrap().locks_version;
+    let take = |run: &Run, key: &str| Changes {
+        locks_version: Some(seen),
+        locks_taken: vec![lock(run, key)],
+        runs: vec![next(run, |_| {})],
+        ..changes()
+    };
+    let (first, second) = tokio::join!(store.commit(take(&one, "vpc")), store.commit(take(&other, "eks")));
+    let lost = [first, second].into_iter().filter_map(Result::err).collect::<Vec<_>>();
+    assert_eq!(lost.len(), 1, "different stacks, yet one of them has to look again: {lost:?}");
+    assert!(matches!(lost[0], StoreError::Conflict(_)), "{lost:?}");
+    let scene = store.pull_scene(REPO, 1).await.unwrap().unwrap();
+    assert_eq!((scene.locks.len(), scene.locks_version), (1, seen + 1));
+}

@@ -1,5 +1,6 @@
 //! What a decision may look at.
 
+use stackorder::run::model::Run;
 use stackorder::run::scene::{Changes, Effects};
 use stackorder::run::status::RunStatus;
 
@@ -113,4 +114,27 @@ pub async fn a_difference_of_two_scenes_can_be_committed(store: AStore) {
 
     after.runs.get_mut(&run.id).unwrap().version += 1;
     assert_eq!(store.scene(&run.id).await.unwrap().unwrap(), after);
+}
+
+pub async fn a_scene_shows_who_waits_in_other_pull_requests_first_come_first(store: AStore) {
+    with_repos(&store).await;
+    let waits = |number: u32, pr_number: i64, at: i64| Run {
+        wants: vec![key("vpc")],
+        created_at: at,
+        ..in_status(apply(number, pr_number), RunStatus::Pending)
+    };
+    // The id decides between two of one millisecond; one that never waited, and one that does not any more, are none of them.
+    let queued = [waits(1, 1, 30), waits(2, 2, 10), waits(4, 3, 20), waits(3, 4, 20)];
+    let cut_off = in_status(apply(5, 5), RunStatus::Pending);
+    let started = Run { wants: vec![key("vpc")], ..in_status(apply(6, 6), RunStatus::Applying) };
+    let all: Vec<&Run> = queued.iter().chain([&cut_off, &started]).collect();
+    store.commit(new_runs(&all)).await.unwrap();
+
+    let numbers = |queue: Vec<Run>| queue.into_iter().map(|run| run.pr_number).collect::<Vec<_>>();
+    assert_eq!(numbers(store.pull_scene(REPO, 9).await.unwrap().unwrap().queue), [2, 4, 3, 1]);
+    assert_eq!(
+        numbers(store.pull_scene(REPO, 4).await.unwrap().unwrap().queue),
+        [2, 3, 1],
+        "its own is among its runs"
+    );
 }
