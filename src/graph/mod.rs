@@ -9,6 +9,7 @@
 //! - `settings`: what a job has to know of a stack.
 //! - `resolve`: all of that together; `union`: under two configurations at once.
 //! - `base_facts`: what changed besides files, from two configurations or two graphs.
+//! - `downstream`: which stacks elsewhere name one of another repository.
 //! - `explain`: the chain from a changed path to a stack.
 //! - `validate`: whether a graph can be worked with.
 //! - `dot`, `text`, `mermaid`, `svg`: the graph for people; `layout`: where nodes are drawn; `ends`: edges that
@@ -18,6 +19,7 @@ mod affected;
 pub mod base_facts;
 pub mod cycles;
 pub mod dot;
+pub mod downstream;
 mod ends;
 pub mod explain;
 pub mod layout;

@@ -8,6 +8,7 @@
 //! - `installations`, `pull_requests`, `comments`, `workflow_runs`: one file per kind of webhook.
 //! - `plans`, `applies`: starting dispatched plans and applies.
 //! - `promotions`: queued applies that a decision lets start, in its own commit.
+//! - `cross_repo`: plans in other repositories after an apply.
 //! - `dispatches`, `rendering`: the jobs that write to GitHub.
 //! - `reconcile`, `drift`, `lock_reminders`, `schedule`: what time brings.
 //! - `workers`: the loops that work inbox and outbox off.
@@ -27,6 +28,7 @@ use crate::store::{Store, StoreError};
 
 mod applies;
 mod comments;
+mod cross_repo;
 mod dispatches;
 mod drift;
 mod installations;

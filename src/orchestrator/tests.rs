@@ -1,5 +1,6 @@
 //! The orchestrator over maps and a scripted GitHub.
 
+mod cross_repo;
 mod github;
 mod queue;
 mod recovery;

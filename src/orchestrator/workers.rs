@@ -270,7 +270,8 @@ impl App {
             | JobKind::LoadConfig
             | JobKind::ScheduleDrift
             | JobKind::DriftStack
-            | JobKind::ForkNotice => {
+            | JobKind::ForkNotice
+            | JobKind::PlanDownstream => {
                 let Some(repo) = repo else { return Ok(Turn::Done) };
                 return self.handle_repo_job(job.kind, &repo, payload, worker).await;
             }
@@ -317,6 +318,11 @@ impl App {
             JobKind::ForkNotice => {
                 if let Some(number) = payload.pr_number {
                     self.write_fork_notice(repo, number).await?;
+                }
+            }
+            JobKind::PlanDownstream => {
+                if let Some(run) = payload.run_id {
+                    self.plan_downstream(repo, &run).await?;
                 }
             }
             JobKind::SyncInstallations

@@ -165,6 +165,8 @@ pub enum JobKind {
     StaleLocks,
     Prune,
     ForkNotice,
+    /// Plan what depends on an ended apply in other repositories.
+    PlanDownstream,
 }
 
 impl JobKind {
@@ -183,6 +185,7 @@ impl JobKind {
         JobKind::StaleLocks,
         JobKind::Prune,
         JobKind::ForkNotice,
+        JobKind::PlanDownstream,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -201,6 +204,7 @@ impl JobKind {
             JobKind::StaleLocks => "stale_locks",
             JobKind::Prune => "prune",
             JobKind::ForkNotice => "fork_notice",
+            JobKind::PlanDownstream => "plan_downstream",
         }
     }
 

@@ -5,10 +5,12 @@
 
 use serde_json::json;
 
+use super::model::{Row, Run};
 use super::next::Next;
 use super::scene::{JobKind, NewJob};
 use super::status::{ApplyEvent, Mode, Move, RowStatus, RunStatus, SkipReason, Trigger};
 use super::{close, dispatching, locks, supersede, waves};
+use crate::config::model::CrossRepo;
 use crate::ids::{RunId, StackKey};
 
 /// Moves the run on as far as it goes. A run that ended stays as it is.
@@ -146,7 +148,7 @@ fn spread(next: &mut Next, id: &RunId) {
     }
 }
 
-fn block(row: &mut super::model::Row, cause: &StackKey, now: i64) {
+fn block(row: &mut Row, cause: &StackKey, now: i64) {
     match row.status.on_apply(ApplyEvent::Blocked) {
         Move::To(status) => row.enter(status, now),
         Move::Already => {}
@@ -155,7 +157,7 @@ fn block(row: &mut super::model::Row, cause: &StackKey, now: i64) {
     insert_sorted(&mut row.blocked_by, cause.as_str());
 }
 
-fn wait_for(row: &mut super::model::Row, cause: &StackKey, now: i64) {
+fn wait_for(row: &mut Row, cause: &StackKey, now: i64) {
     match row.status {
         RowStatus::Planned => {
             row.enter(RowStatus::Skipped, now);
@@ -195,6 +197,15 @@ fn finish_apply(next: &mut Next, id: &RunId, status: RunStatus) {
     }
 }
 
+/// What other repositories build on was applied, even if the run failed later (spec 30 §13).
+fn plan_downstream(next: &mut Next, run: &Run) {
+    let applied_here = |row: &Row| row.status == RowStatus::Applied && row.applied_by_run.is_none();
+    if next.policy.propagate.cross_repo == CrossRepo::Plan && next.scene.rows(&run.id).any(applied_here) {
+        let payload = json!({ "repo_id": run.repo_id, "run_id": run.id });
+        next.add_job(NewJob::keyed(JobKind::PlanDownstream, format!("cross_repo:{}", run.id), payload, next.now));
+    }
+}
+
 /// The end of an apply run: locks by spec 30 §7.3, and what waited for this end.
 pub(super) fn end_apply(next: &mut Next, id: &RunId, status: RunStatus) {
     let now = next.now;
@@ -209,6 +220,7 @@ pub(super) fn end_apply(next: &mut Next, id: &RunId, status: RunStatus) {
         locks::release(next, via, |lock| lock.run_id == run.id);
     }
     close::release_at_end(next, &run);
+    plan_downstream(next, &run);
     // A re-plan was kept alive by this apply alone (spec 30 §6.2a, "New head").
     let newer_head = next
         .scene
