@@ -401,6 +401,8 @@ fn the_check_of_a_stack_says_where_it_stands() {
     row.plan_artifact = "stackorder-plan-vpc".to_owned();
     row.plan_artifact_expires_at = Some(1_790_000_000_000);
     row.job_url = "https://github.test/acme/infra/actions/runs/9/job/1".to_owned();
+    row.plan_digest = "5ca1ab1e".to_owned();
+    row.bundle_sha256 = "c0ffee".to_owned();
     let mut context = context();
     context.plan_texts.insert((plan, key("vpc")), "  + resource \"x\" \"y\" {}\n".to_owned());
     let check =
@@ -427,6 +429,10 @@ fn the_check_of_a_stack_says_where_it_stands() {
     | `policy` | pass | all good | – |
 
     Plan artifact `stackorder-plan-vpc`, until 2026-09-21T14:13:20Z
+
+    Plan digest `5ca1ab1e`
+
+    Bundle `c0ffee`, which its job proves before it applies
     ");
     assert_snapshot!(check.text, @r#"
     ```hcl

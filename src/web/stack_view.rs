@@ -257,6 +257,12 @@ fn relations(row: &Row) -> Vec<Sentence> {
     if let Some(apply) = &row.used_by_run {
         out.push(Sentence::with("Used by", Link::to("an apply", links::stack(apply, &row.key))));
     }
+    if !row.plan_digest.is_empty() {
+        out.push(Sentence::new(format!("Plan digest {}", row.plan_digest)));
+    }
+    if !row.bundle_sha256.is_empty() {
+        out.push(Sentence::new(format!("Bundle {}, which its job proves before it applies", row.bundle_sha256)));
+    }
     if !row.behind.is_empty() {
         out.push(Sentence::new(format!("Planned again because {} changed first", row.behind.join(", "))));
     }

@@ -39,6 +39,12 @@ pub fn summary(scene: &Scene, wave: u32, row: &Row, context: &Context) -> String
         let until = row.plan_artifact_expires_at.map(|at| format!(", until {}", rfc3339(at))).unwrap_or_default();
         out.push_str(&format!("\nPlan artifact {}{until}\n", escape::code(&row.plan_artifact)));
     }
+    if !row.plan_digest.is_empty() {
+        out.push_str(&format!("\nPlan digest {}\n", escape::code(&row.plan_digest)));
+    }
+    if !row.bundle_sha256.is_empty() {
+        out.push_str(&format!("\nBundle {}, which its job proves before it applies\n", escape::code(&row.bundle_sha256)));
+    }
     out
 }
 
