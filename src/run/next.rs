@@ -1,5 +1,6 @@
 //! The scene being changed: what a decision works on.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::clock::Millis;
 use crate::config::model::RepoConfig;
 use crate::graph::model::Graph;
 use crate::graph::ordering::{Ordering, ordering};
-use crate::ids::{RunId, StackKey};
+use crate::ids::{RunId, Sha, StackKey};
 
 /// A copy of the loaded scene that the decision changes, with the effects it asks for.
 pub struct Next<'a> {
@@ -21,12 +22,14 @@ pub struct Next<'a> {
     pub effects: Effects,
     pub now: Millis,
     /// The default branch's configuration (I11).
-    pub policy: RepoConfig,
+    pub policy: Arc<RepoConfig>,
+    /// Orders of the scene's graphs that were asked for: making one walks all edges.
+    orderings: RefCell<BTreeMap<Sha, Arc<Ordering>>>,
 }
 
 impl<'a> Next<'a> {
     pub fn of(before: &'a Scene, now: Millis) -> Self {
-        Self { before, scene: before.clone(), effects: Effects::default(), now, policy: before.repo.policy() }
+        Self { before, scene: before.clone(), effects: Effects::default(), now, policy: before.repo.policy(), orderings: RefCell::default() }
     }
 
     pub fn into_changes(mut self) -> Changes {
@@ -53,7 +56,7 @@ impl<'a> Next<'a> {
 
     pub fn add_run(&mut self, run: Run, rows: Vec<Row>) {
         let by_key: BTreeMap<StackKey, Row> = rows.into_iter().map(|row| (row.key.clone(), row)).collect();
-        self.scene.rows.insert(run.id.clone(), by_key);
+        self.scene.rows.insert(run.id.clone(), Arc::new(by_key));
         self.scene.runs.insert(run.id.clone(), run);
     }
 
@@ -117,7 +120,11 @@ impl<'a> Next<'a> {
         self.scene.graph_of(self.scene.run(id)?).cloned()
     }
 
-    pub fn ordering_of(&self, id: &RunId) -> Ordering {
-        self.graph_of(id).map_or_else(|| ordering(&Graph::default()), |graph| ordering(&graph))
+    /// The order of the run's graph; of no stacks when it has none.
+    pub fn ordering_of(&self, id: &RunId) -> Arc<Ordering> {
+        let Some(sha) = self.scene.run(id).and_then(|run| run.graph_sha.as_ref()) else { return Arc::default() };
+        let Some(graph) = self.scene.graphs.get(sha) else { return Arc::default() };
+        let mut known = self.orderings.borrow_mut();
+        known.entry(sha.clone()).or_insert_with(|| Arc::new(ordering(graph))).clone()
     }
 }
