@@ -158,7 +158,7 @@ fn block(row: &mut super::model::Row, cause: &StackKey, now: i64) {
 fn wait_for(row: &mut super::model::Row, cause: &StackKey, now: i64) {
     match row.status {
         RowStatus::Planned => {
-            row.enter(RowStatus::Skipped, now);
+            row.on_apply(ApplyEvent::LeftOut, now);
             row.skip_reason = Some(SkipReason::Waits);
             row.behind = vec![cause.to_string()];
         }
