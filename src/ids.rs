@@ -1,10 +1,12 @@
 //! Names and numbers that come from outside, parsed once and never re-checked.
 //!
-//! Holding one of these values is the proof that it was well formed.
+//! Holding one of these values is the proof that it was well formed. A copy of one shares its text: ids are copied with every
+//! scene and name every entry of its maps.
 //! Text that GitHub, a runner or a person sent becomes one of these types at the edge, or is refused there.
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -68,7 +70,7 @@ macro_rules! text_id {
 
 /// A stack: `path` or `path:instance`, normalised (spec 10 §1).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StackKey(String);
+pub struct StackKey(Arc<str>);
 text_id!(StackKey);
 
 /// Most bytes of a stack key that anything accepts.
@@ -91,7 +93,7 @@ impl StackKey {
         if instance.is_some_and(|name| !is_instance_name(name)) {
             return Err(bad());
         }
-        Ok(Self(key))
+        Ok(Self(key.into()))
     }
 
     /// The key of one instance of a directory; an empty instance or `default` means the unnamed one.
@@ -161,14 +163,14 @@ pub fn normalise_path(text: &str) -> String {
 
 /// A full commit id: 40 or 64 lower-case hex digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Sha(String);
+pub struct Sha(Arc<str>);
 text_id!(Sha);
 
 impl Sha {
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let hex = text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
         if hex && matches!(text.len(), 40 | 64) {
-            Ok(Self(text.to_owned()))
+            Ok(Self(text.into()))
         } else {
             Err(ParseError::new(text, "a full commit id"))
         }
@@ -182,7 +184,7 @@ impl Sha {
 
 /// `owner/name`, as GitHub spells it. Comparison ignores case; see [`RepoName::same_as`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RepoName(String);
+pub struct RepoName(Arc<str>);
 text_id!(RepoName);
 
 impl RepoName {
@@ -196,7 +198,7 @@ impl RepoName {
                 && part != ".."
                 && part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
         };
-        if ok(owner) && ok(name) { Ok(Self(text.to_owned())) } else { Err(bad()) }
+        if ok(owner) && ok(name) { Ok(Self(text.into())) } else { Err(bad()) }
     }
 
     pub fn owner(&self) -> &str {
@@ -217,20 +219,20 @@ macro_rules! uuid_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(String);
+        pub struct $name(Arc<str>);
         text_id!($name);
 
         impl $name {
             pub fn parse(text: &str) -> Result<Self, ParseError> {
                 match uuid::Uuid::try_parse(text) {
-                    Ok(id) => Ok(Self(id.as_hyphenated().to_string())),
+                    Ok(id) => Ok(Self(hyphenated(id))),
                     Err(_) => Err(ParseError::new(text, "a UUID")),
                 }
             }
 
             /// From 16 bytes of the caller's random source, marked as a version 4 UUID.
             pub fn from_random(bytes: [u8; 16]) -> Self {
-                Self(uuid::Builder::from_random_bytes(bytes).into_uuid().as_hyphenated().to_string())
+                Self(hyphenated(uuid::Builder::from_random_bytes(bytes).into_uuid()))
             }
         }
     };
@@ -271,16 +273,26 @@ impl DispatchId {
 }
 
 /// A UUID that follows from a text.
-fn derived(text: &str) -> String {
+fn derived(text: &str) -> Arc<str> {
     let digest = Sha256::digest(text.as_bytes());
     let mut bytes = [0_u8; 16];
     bytes.copy_from_slice(&digest[..16]);
-    uuid::Builder::from_custom_bytes(bytes).into_uuid().as_hyphenated().to_string()
+    hyphenated(uuid::Builder::from_custom_bytes(bytes).into_uuid())
+}
+
+fn hyphenated(id: uuid::Uuid) -> Arc<str> {
+    (&*id.as_hyphenated().encode_lower(&mut uuid::Uuid::encode_buffer())).into()
 }
 
 /// Lower-case hex.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    const DIGITS: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        text.push(DIGITS[usize::from(byte >> 4)]);
+        text.push(DIGITS[usize::from(byte & 15)]);
+    }
+    text
 }
 
 #[cfg(test)]

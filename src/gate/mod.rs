@@ -8,6 +8,7 @@
 //! - `codeowners`: who owns a path.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -104,7 +105,7 @@ pub struct GateScene<'a> {
 
 impl GateScene<'_> {
     /// The default branch's configuration (I11).
-    fn policy(&self) -> RepoConfig {
+    fn policy(&self) -> Arc<RepoConfig> {
         self.scene.repo.policy()
     }
 

@@ -8,7 +8,8 @@ use crate::run::status::{RowStatus, VerdictStatus};
 const NAME: &str = "policy checks";
 
 pub fn refusals(scene: &GateScene) -> Vec<Refusal> {
-    let required = scene.policy().apply.required_checks;
+    let policy = scene.policy();
+    let required = &policy.apply.required_checks;
     let mut refusals = Vec::new();
     for key in &scene.request.selected {
         let Some(row) = scene.view.rows.get(key) else { continue };

@@ -22,7 +22,7 @@ use tokio::sync::{Mutex as AsyncMutex, Notify, OwnedMutexGuard};
 use crate::clock::{Clock, Millis};
 use crate::github::api::{Api, GitHubError, RepoRef};
 use crate::ids::RunId;
-use crate::run::model::Repo;
+use crate::run::model::{Repo, Run};
 use crate::run::next::Next;
 use crate::store::{Store, StoreError};
 
@@ -43,6 +43,8 @@ mod schedule;
 mod unlock;
 pub mod workers;
 mod workflow_runs;
+
+pub use drift::drift_title;
 
 #[cfg(test)]
 mod tests;
@@ -69,6 +71,16 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Subject {
     Run(RunId),
     Pull { repo_id: i64, number: i64 },
+}
+
+impl Subject {
+    /// A run's pull request, so that all of a pull request queues at one place; a run of none is its own.
+    fn of(run: &Run) -> Self {
+        match run.pr_number {
+            0 => Self::Run(run.id.clone()),
+            number => Self::Pull { repo_id: run.repo_id, number },
+        }
+    }
 }
 
 /// Addresses that texts and links are built from; no trailing slashes.
@@ -195,13 +207,9 @@ impl App {
         turn.lock_owned().await
     }
 
-    /// The subject of a run: its pull request, so that all of a pull request queues at one place.
+    /// The subject of a run, if there is such a run.
     pub async fn subject_of(&self, id: &RunId) -> Result<Option<Subject>> {
-        let Some(run) = self.store.run(id).await? else { return Ok(None) };
-        Ok(Some(match run.pr_number {
-            0 => Subject::Run(run.id),
-            number => Subject::Pull { repo_id: run.repo_id, number },
-        }))
+        Ok(self.store.run(id).await?.as_ref().map(Subject::of))
     }
 }
 

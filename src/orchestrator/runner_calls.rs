@@ -113,11 +113,7 @@ impl App {
 
     /// Decides on the run's own subject.
     pub(super) async fn decide_run<T: Send>(&self, run: &Run, decide: impl FnMut(&mut Next) -> T + Send) -> Answer<T> {
-        let subject = match run.pr_number {
-            0 => Subject::Run(run.id.clone()),
-            number => Subject::Pull { repo_id: run.repo_id, number },
-        };
-        self.decide(&subject, decide).await?.ok_or_else(|| not_found("run"))
+        self.decide(&Subject::of(run), decide).await?.ok_or_else(|| not_found("run"))
     }
 }
 

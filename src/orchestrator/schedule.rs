@@ -29,11 +29,12 @@ impl App {
         self.slot(JobKind::StaleLocks, now, DAY_MS, 8 * HOUR_MS).await?;
         self.slot(JobKind::SyncInstallations, now, DAY_MS, 4 * HOUR_MS).await?;
         for repo in self.store.repos().await?.into_iter().filter(|repo| !repo.suspended) {
-            let schedule = repo.policy().drift.schedule;
+            let policy = repo.policy();
+            let schedule = &policy.drift.schedule;
             if schedule.is_empty() {
                 continue;
             }
-            match last_fire(&schedule, now) {
+            match last_fire(schedule, now) {
                 Ok(Some(fire)) if fire > now - CATCH_UP_MS => {
                     let once = format!("schedule_drift:{}:{fire}", repo.id);
                     if !self.store.was_claimed(&once).await? {

@@ -56,9 +56,10 @@ impl App {
             RunFilter { repo_id: Some(repo.id), workflow_run_id: Some(facts.id), limit: 10, ..RunFilter::default() };
         for run in self.store.runs(&filter).await? {
             if run.mode == Mode::Plan {
-                let Some(subject) = self.subject_in(repo, &run.id).await? else { continue };
-                self.decide(&subject, |next| progress::plan_workflow_ended(next, &run.id, facts.id, facts.attempt))
-                    .await?;
+                self.decide(&Subject::of(&run), |next| {
+                    progress::plan_workflow_ended(next, &run.id, facts.id, facts.attempt)
+                })
+                .await?;
             }
         }
         Ok(())
@@ -112,8 +113,8 @@ impl App {
         };
         for run in self.store.runs(&filter).await? {
             if run.workflow_run_attempt == attempt {
-                let Some(subject) = self.subject_in(repo, &run.id).await? else { continue };
-                self.decide(&subject, |next| progress::on_job(next, &run.id, None, name, status, url)).await?;
+                self.decide(&Subject::of(&run), |next| progress::on_job(next, &run.id, None, name, status, url))
+                    .await?;
             }
         }
         Ok(())
@@ -121,10 +122,7 @@ impl App {
 
     /// The subject of a run of this repository; `None` for a run of another one.
     async fn subject_in(&self, repo: &Repo, id: &RunId) -> Result<Option<Subject>> {
-        match self.store.run(id).await? {
-            Some(run) if run.repo_id == repo.id => self.subject_of(id).await,
-            Some(_) | None => Ok(None),
-        }
+        Ok(self.store.run(id).await?.filter(|run| run.repo_id == repo.id).as_ref().map(Subject::of))
     }
 }
 

@@ -11,7 +11,7 @@ use super::plan_start::blank_run;
 use super::queue::{self, Hold, Line};
 use super::scene::Scene;
 use super::settle::settle;
-use super::status::{Mode, RowStatus, RunStatus, SkipReason, Trigger};
+use super::status::{ApplyEvent, Mode, RowStatus, RunStatus, SkipReason, Trigger};
 use super::waves::{self, take_plan};
 use crate::ids::{RunId, Sha, StackId, StackKey};
 
@@ -91,7 +91,7 @@ fn apply_row(next: &Next, request: &ApplyRequest, run: &Run, plan: &Row) -> Row 
         row.status = RowStatus::Planned;
         row.behind = request.behind_from_start.get(&plan.key).cloned().unwrap_or_default();
     } else {
-        row.enter(RowStatus::Skipped, next.now);
+        row.on_apply(ApplyEvent::LeftOut, next.now);
         row.skip_reason = Some(SkipReason::NotSelected);
         row.note = "not selected".to_owned();
     }
@@ -139,7 +139,7 @@ fn settle_what_is_done(next: &mut Next, id: &RunId) {
         if let Some(earlier) = row.carry_from.clone() {
             waves::carry_over(row, earlier, now);
         } else if row.is_propagated() && row.plan_is_empty() {
-            row.enter(RowStatus::Noop, now);
+            row.on_apply(ApplyEvent::Empty, now);
         }
     }
 }

@@ -3,10 +3,11 @@
 //! The store writes these whole: columns for what is queried, one JSON text for the rest.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::status::{Mode, RowStatus, RunStatus, SkipReason, Trigger, VerdictStatus};
+use super::status::{ApplyEvent, Mode, Move, RowStatus, RunStatus, SkipReason, Trigger, VerdictStatus};
 use crate::clock::Millis;
 use crate::config::model::{PlanOutput, RepoConfig, Tool};
 use crate::graph::resolution::{Reason, RemovedStack};
@@ -25,7 +26,7 @@ pub struct Repo {
     /// The installation is suspended: no calls, no jobs, runner tokens are refused.
     pub suspended: bool,
     /// `stackorder.yaml` of the default branch; `None` when the file is absent: defaults apply.
-    pub config: Option<RepoConfig>,
+    pub config: Option<Arc<RepoConfig>>,
     /// The commit `config` was read at, empty before the first read.
     pub config_sha: String,
     /// The commit whose graph counts for policy, drift and module queries.
@@ -34,7 +35,7 @@ pub struct Repo {
 
 impl Repo {
     /// The policy that counts: the default branch's, or the defaults.
-    pub fn policy(&self) -> RepoConfig {
+    pub fn policy(&self) -> Arc<RepoConfig> {
         self.config.clone().unwrap_or_default()
     }
 }
@@ -335,6 +336,17 @@ impl Row {
             | RowStatus::Unconfirmed
             | RowStatus::Unknown
             | RowStatus::Skipped => self.finished_at = Some(now),
+        }
+    }
+
+    /// Lets an event of an apply happen to the row; whether that moved it.
+    pub fn on_apply(&mut self, event: ApplyEvent, now: Millis) -> bool {
+        match self.status.on_apply(event) {
+            Move::To(status) => {
+                self.enter(status, now);
+                true
+            }
+            Move::Already | Move::Late => false,
         }
     }
 

@@ -1,5 +1,6 @@
 //! The scene being changed: what a decision works on.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::clock::Millis;
 use crate::config::model::RepoConfig;
 use crate::graph::model::Graph;
 use crate::graph::ordering::{Ordering, ordering};
-use crate::ids::{RunId, StackKey};
+use crate::ids::{RunId, Sha, StackKey};
 
 /// A copy of the loaded scene that the decision changes, with the effects it asks for.
 pub struct Next<'a> {
@@ -22,7 +23,9 @@ pub struct Next<'a> {
     pub effects: Effects,
     pub now: Millis,
     /// The default branch's configuration (I11).
-    pub policy: RepoConfig,
+    pub policy: Arc<RepoConfig>,
+    /// Orders of the scene's graphs that were asked for: making one walks all edges.
+    orderings: RefCell<BTreeMap<Sha, Arc<Ordering>>>,
     /// Why nothing can be dispatched in this repository now, whoever asks: its queued applies end, too.
     pub undispatchable: Option<String>,
 }
@@ -35,17 +38,20 @@ impl<'a> Next<'a> {
             effects: Effects::default(),
             now,
             policy: before.repo.policy(),
+            orderings: RefCell::default(),
             undispatchable: None,
         }
     }
 
-    /// Locks and queue as this decision leaves them, if it freed a stack, moved the queue, or found that nobody can go on.
+    /// Locks and queue as this decision leaves them, if others wait and it freed a stack, moved the queue, or found that nobody
+    /// can go on.
     pub fn line_to_serve(&self) -> Option<Line> {
-        let line = Line::of(&self.scene);
-        let before = Line::of(self.before);
-        let others_wait = line.queue.iter().any(|run| run.pr_number != self.scene.pr_number);
+        if self.scene.queue.is_empty() {
+            return None;
+        }
+        let (before, line) = (Line::of(self.before), Line::of(&self.scene));
         let moved = before.queue != line.queue || before.locks != line.locks || self.undispatchable.is_some();
-        (others_wait && moved).then_some(line)
+        moved.then_some(line)
     }
 
     pub fn into_changes(mut self) -> Changes {
@@ -72,7 +78,7 @@ impl<'a> Next<'a> {
 
     pub fn add_run(&mut self, run: Run, rows: Vec<Row>) {
         let by_key: BTreeMap<StackKey, Row> = rows.into_iter().map(|row| (row.key.clone(), row)).collect();
-        self.scene.rows.insert(run.id.clone(), by_key);
+        self.scene.rows.insert(run.id.clone(), Arc::new(by_key));
         self.scene.runs.insert(run.id.clone(), run);
     }
 
@@ -134,7 +140,11 @@ impl<'a> Next<'a> {
         self.scene.graph_of(self.scene.run(id)?).cloned()
     }
 
-    pub fn ordering_of(&self, id: &RunId) -> Ordering {
-        self.graph_of(id).map_or_else(|| ordering(&Graph::default()), |graph| ordering(&graph))
+    /// The order of the run's graph; of no stacks when it has none.
+    pub fn ordering_of(&self, id: &RunId) -> Arc<Ordering> {
+        let Some(sha) = self.scene.run(id).and_then(|run| run.graph_sha.as_ref()) else { return Arc::default() };
+        let Some(graph) = self.scene.graphs.get(sha) else { return Arc::default() };
+        let mut known = self.orderings.borrow_mut();
+        known.entry(sha.clone()).or_insert_with(|| Arc::new(ordering(graph))).clone()
     }
 }

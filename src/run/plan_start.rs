@@ -1,6 +1,7 @@
 //! Plan runs: registered by a pull request's job, or started by the server (spec 30 §3.1, §4.7).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::dispatching;
 use super::model::{Row, Run};
@@ -177,7 +178,7 @@ pub fn record_resolution(next: &mut Next, id: &RunId, resolution: &Resolution, g
     let affected: Vec<StackKey> = rows.keys().cloned().collect();
     let status = if rows.is_empty() { RunStatus::Planned } else { RunStatus::Planning };
     drop_rows(next, id, &rows);
-    next.scene.rows.entry(id.clone()).or_default().extend(rows);
+    Arc::make_mut(next.scene.rows.entry(id.clone()).or_default()).extend(rows);
     next.run_mut(id).enter(status, now);
     supersede::release_unaffected(next, &affected);
     settle(next, id);

@@ -363,7 +363,7 @@ pub fn on_claim(
         may_claim_first(next, id, &row, job)?;
     }
     let row = next.scene.row_mut(id, key).expect("found above");
-    row.enter(RowStatus::Applying, now);
+    row.on_apply(ApplyEvent::Started, now);
     row.waiting_for_approval = false;
     row.claim.get_or_insert_with(|| job.clone());
     row.job_token_hash = job_token_hash;

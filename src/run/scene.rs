@@ -22,8 +22,8 @@ pub struct Scene {
     pub pr_number: i64,
     /// By id. Rows of superseded runs are loaded too: their checks still want closing.
     pub runs: BTreeMap<RunId, Run>,
-    /// By run, then by key.
-    pub rows: BTreeMap<RunId, BTreeMap<StackKey, Row>>,
+    /// By run, then by key. Shared until one of a run's rows changes: most decisions touch one run of many.
+    pub rows: BTreeMap<RunId, Arc<BTreeMap<StackKey, Row>>>,
     pub dispatches: BTreeMap<DispatchId, Dispatch>,
     pub verdicts: BTreeMap<(RunId, StackKey, String), Verdict>,
     /// Every lock of the repository, by stack key.
@@ -44,11 +44,11 @@ impl Scene {
     }
 
     pub fn rows(&self, id: &RunId) -> impl Iterator<Item = &Row> {
-        self.rows.get(id).into_iter().flat_map(BTreeMap::values)
+        self.rows.get(id).into_iter().flat_map(|rows| rows.values())
     }
 
     pub fn rows_mut(&mut self, id: &RunId) -> impl Iterator<Item = &mut Row> {
-        self.rows.get_mut(id).into_iter().flat_map(BTreeMap::values_mut)
+        self.rows.get_mut(id).into_iter().flat_map(|rows| Arc::make_mut(rows).values_mut())
     }
 
     pub fn row(&self, id: &RunId, key: &StackKey) -> Option<&Row> {
@@ -56,7 +56,7 @@ impl Scene {
     }
 
     pub fn row_mut(&mut self, id: &RunId, key: &StackKey) -> Option<&mut Row> {
-        self.rows.get_mut(id)?.get_mut(key)
+        Arc::make_mut(self.rows.get_mut(id)?).get_mut(key)
     }
 
     pub fn graph_of(&self, run: &Run) -> Option<&Arc<Graph>> {
@@ -267,7 +267,10 @@ impl Changes {
 
         for (run_id, rows) in &after.rows {
             let old = before.rows.get(run_id);
-            for (key, row) in rows {
+            if old.is_some_and(|old| Arc::ptr_eq(old, rows)) {
+                continue;
+            }
+            for (key, row) in rows.iter() {
                 if old.and_then(|rows| rows.get(key)) != Some(row) {
                     touched.insert(run_id.clone());
                     changes.rows.push(row.clone());

@@ -160,7 +160,7 @@ fn block(row: &mut Row, cause: &StackKey, now: i64) {
 fn wait_for(row: &mut Row, cause: &StackKey, now: i64) {
     match row.status {
         RowStatus::Planned => {
-            row.enter(RowStatus::Skipped, now);
+            row.on_apply(ApplyEvent::LeftOut, now);
             row.skip_reason = Some(SkipReason::Waits);
             row.behind = vec![cause.to_string()];
         }

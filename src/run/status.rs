@@ -149,36 +149,41 @@ pub enum Move<S> {
     Late,
 }
 
-/// What can happen to a row of a plan or drift run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PlanEvent {
-    /// Its job was seen to start, or to wait.
-    Started,
-    Succeeded,
-    Failed,
-    Unconfirmed,
-    /// Its workflow run ended, or was never found, without a result.
-    Vanished,
-}
+spelled!(
+    /// What can happen to a row of a plan or drift run.
+    PlanEvent, "a plan event" {
+        /// Its job was seen to start, or to wait.
+        Started = "started",
+        Succeeded = "succeeded",
+        Failed = "failed",
+        Unconfirmed = "unconfirmed",
+        /// Its workflow run ended, or was never found, without a result.
+        Vanished = "vanished",
+    }
+);
 
-/// What can happen to a row of an apply run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ApplyEvent {
-    /// Its job was seen to start, to wait for an environment, or claimed it.
-    Started,
-    Succeeded,
-    Failed,
-    Unconfirmed,
-    Vanished,
-    /// A predecessor broke.
-    Blocked,
-    /// Its wave opened and there is nothing to do.
-    Empty,
-    /// Already applied from the same plan by an earlier run.
-    CarriedOver,
-    /// Its plan changed, or it waits for a stack whose plan changed.
-    LeftOut,
-}
+spelled!(
+    /// What can happen to a row of an apply run.
+    ApplyEvent, "an apply event" {
+        /// Its job was seen to start, to wait for an environment, or claimed it.
+        Started = "started",
+        Succeeded = "succeeded",
+        Failed = "failed",
+        Unconfirmed = "unconfirmed",
+        Vanished = "vanished",
+        /// A predecessor broke.
+        Blocked = "blocked",
+        /// Its wave opened and there is nothing to do.
+        Empty = "empty",
+        /// Already applied from the same plan by an earlier run.
+        CarriedOver = "carried_over",
+        /// Its plan changed, or it waits for a stack whose plan changed.
+        LeftOut = "left_out",
+    }
+);
+
+/// Target of the trace events that name each pair of a status and an event as it is met.
+pub const PAIRS: &str = "stackorder::run::pairs";
 
 impl RowStatus {
     /// Moves of a plan or drift row (spec 21 §5).
@@ -190,6 +195,7 @@ impl RowStatus {
     /// | pending, planning | vanished | unknown |
     /// | anything else | | late, or already there |
     pub fn on_plan(self, event: PlanEvent) -> Move<RowStatus> {
+        tracing::trace!(target: PAIRS, machine = "plan", status = self.as_str(), event = event.as_str());
         let next = match event {
             PlanEvent::Started => RowStatus::Planning,
             PlanEvent::Succeeded => RowStatus::Planned,
@@ -229,6 +235,7 @@ impl RowStatus {
     /// | blocked | blocked | already there (another key joins `blocked_by`) |
     /// | anything else | | late, or already there |
     pub fn on_apply(self, event: ApplyEvent) -> Move<RowStatus> {
+        tracing::trace!(target: PAIRS, machine = "apply", status = self.as_str(), event = event.as_str());
         let next = match event {
             ApplyEvent::Started => RowStatus::Applying,
             ApplyEvent::Succeeded | ApplyEvent::CarriedOver => RowStatus::Applied,
@@ -263,20 +270,6 @@ impl RowStatus {
 mod tests {
     use super::*;
 
-    const PLAN_EVENTS: [PlanEvent; 5] =
-        [PlanEvent::Started, PlanEvent::Succeeded, PlanEvent::Failed, PlanEvent::Unconfirmed, PlanEvent::Vanished];
-    const APPLY_EVENTS: [ApplyEvent; 9] = [
-        ApplyEvent::Started,
-        ApplyEvent::Succeeded,
-        ApplyEvent::Failed,
-        ApplyEvent::Unconfirmed,
-        ApplyEvent::Vanished,
-        ApplyEvent::Blocked,
-        ApplyEvent::Empty,
-        ApplyEvent::CarriedOver,
-        ApplyEvent::LeftOut,
-    ];
-
     /// The allowed moves, one line a status: what each event in turn leads to (`.` late, `=` already there).
     fn table<E: Copy>(events: &[E], step: impl Fn(RowStatus, E) -> Move<RowStatus>) -> Vec<String> {
         RowStatus::ALL
@@ -298,7 +291,7 @@ mod tests {
     #[test]
     fn every_pair_of_a_plan_row_is_as_the_table_says() {
         assert_eq!(
-            table(&PLAN_EVENTS, RowStatus::on_plan),
+            table(PlanEvent::ALL, RowStatus::on_plan),
             [
                 "pending: planning planned failed unconfirmed unknown",
                 "planning: = planned failed unconfirmed unknown",
@@ -318,7 +311,7 @@ mod tests {
     #[test]
     fn every_pair_of_an_apply_row_is_as_the_table_says() {
         assert_eq!(
-            table(&APPLY_EVENTS, RowStatus::on_apply),
+            table(ApplyEvent::ALL, RowStatus::on_apply),
             [
                 "pending: applying applied failed unconfirmed unknown blocked noop applied skipped",
                 "planning: . . . . . . . . .",

@@ -7,7 +7,7 @@ use super::model::{Row, Run};
 use super::next::Next;
 use super::plan_view::PlanView;
 use super::scene::Scene;
-use super::status::{Mode, RowStatus, RunStatus, SkipReason, Trigger, VerdictStatus};
+use super::status::{ApplyEvent, Mode, RowStatus, RunStatus, SkipReason, Trigger, VerdictStatus};
 use crate::graph::ordering::ordering;
 use crate::ids::{RunId, StackKey};
 use std::collections::BTreeSet;
@@ -33,7 +33,7 @@ pub fn open(next: &mut Next, id: &RunId) {
         } else if let Some(earlier) = row.carry_from.clone() {
             carry_over(row, earlier, now);
         } else if row.is_propagated() && row.plan_is_empty() {
-            row.enter(RowStatus::Noop, now);
+            row.on_apply(ApplyEvent::Empty, now);
         }
     }
     if behind_rows.is_empty() {
@@ -44,7 +44,7 @@ pub fn open(next: &mut Next, id: &RunId) {
 }
 
 pub(super) fn carry_over(row: &mut Row, earlier: RunId, now: i64) {
-    row.enter(RowStatus::Applied, now);
+    row.on_apply(ApplyEvent::CarriedOver, now);
     row.note = format!("by apply run {earlier}");
     row.applied_by_run = Some(earlier);
 }
@@ -216,24 +216,24 @@ fn verdict_against(next: &Next, plan: &RunId, key: &StackKey) -> Option<String> 
 fn settle_renewed(row: &mut Row, fresh: &Row, renewed: Renewed, now: i64) -> &'static str {
     match renewed {
         Renewed::Failed(note) => {
-            row.enter(RowStatus::Failed, now);
+            row.on_apply(ApplyEvent::Failed, now);
             row.error_text = note.clone();
             row.note = note;
             "failed"
         }
         Renewed::Unknown => {
-            row.enter(RowStatus::Unknown, now);
+            row.on_apply(ApplyEvent::Vanished, now);
             row.note = "nothing was applied".to_owned();
             "unknown"
         }
         Renewed::Unconfirmed => {
-            row.enter(RowStatus::Unconfirmed, now);
+            row.on_apply(ApplyEvent::Unconfirmed, now);
             row.note = "nothing was applied".to_owned();
             "unconfirmed"
         }
         Renewed::Noop => {
             take_plan(row, fresh);
-            row.enter(RowStatus::Noop, now);
+            row.on_apply(ApplyEvent::Empty, now);
             "noop"
         }
         Renewed::Fresh => {
@@ -246,7 +246,7 @@ fn settle_renewed(row: &mut Row, fresh: &Row, renewed: Renewed, now: i64) -> &'s
             "carried over"
         }
         Renewed::Skipped(reason, note) => {
-            row.enter(RowStatus::Skipped, now);
+            row.on_apply(ApplyEvent::LeftOut, now);
             row.skip_reason = Some(reason);
             row.note = note;
             "waits for a new request"

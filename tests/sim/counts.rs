@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::pairs::Pairs;
 use super::world::World;
 
 /// Counts over many seeds, by the kind of thing and its name.
@@ -39,6 +40,12 @@ impl Counts {
         self.count("fault", "a race was lost".to_owned(), laws.conflicts);
     }
 
+    pub fn add_pairs(&mut self, pairs: &Pairs) {
+        for (name, count) in pairs.counts() {
+            self.count("pair", name, count);
+        }
+    }
+
     fn count(&mut self, kind: &'static str, name: String, count: u64) {
         *self.0.entry((kind, name)).or_default() += count;
     }
@@ -54,8 +61,15 @@ impl Counts {
         let faults = super::faults::ALL.iter().map(|name| ("fault", (*name).to_owned()));
         let laws = super::laws::ALL.iter().map(|name| ("law", (*name).to_owned()));
         let moves = APPLY_MOVES.iter().map(|(from, to)| ("row", format!("apply: {from} -> {to}")));
-        let wanted = faults.chain(laws).chain(moves);
+        let possible = super::pairs::all().into_iter().filter(|(_, possible)| *possible);
+        let wanted = faults.chain(laws).chain(moves).chain(possible.map(|(name, _)| ("pair", name)));
         wanted.filter(|name| !self.0.contains_key(name)).map(|(kind, name)| format!("{kind}  {name}")).collect()
+    }
+
+    /// Pairs that cannot be met, and were.
+    pub fn impossible(&self) -> Vec<String> {
+        let impossible = super::pairs::all().into_iter().filter(|(_, possible)| !possible);
+        impossible.map(|(name, _)| name).filter(|name| self.0.contains_key(&("pair", name.clone()))).collect()
     }
 }
 

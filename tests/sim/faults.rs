@@ -19,13 +19,20 @@ struct State {
     counts: BTreeMap<&'static str, u64>,
 }
 
-/// Every fault there is.
-pub const ALL: [&str; 22] = [
+/// Every fault there is, and everything else that a world must have met.
+pub const ALL: [&str; 38] = [
+    "a base was changed",
     "a commit conflicted for nothing",
     "a commit did not reach the database",
     "a commit was written and answered with an error",
+    "a comment freed locks",
     "a dispatch was answered without a run id",
+    "a drift check ended",
+    "a head was pushed while an apply ran",
+    "a key freed a lock",
     "a plan failed",
+    "a plan was not confirmed",
+    "a pull request was opened again",
     "a race was lost",
     "a reviewer rejected a deployment",
     "a runner vanished",
@@ -35,13 +42,22 @@ pub const ALL: [&str; 22] = [
     "a server died before it asked GitHub",
     "a server died before it committed",
     "a server was killed from outside",
+    "a stack was applied with a key",
+    "a stack was changed by hand",
     "a webhook came twice",
     "a webhook was lost",
+    "a workflow run was run again",
     "an apply failed half-way",
+    "an apply of a merge began",
+    "an apply was not confirmed",
     "an artifact was never uploaded",
+    "artifacts expired",
     "GitHub acted and answered 502",
     "GitHub did not hear",
+    "GitHub refused a dispatch",
+    "somebody lost the right to apply",
     "the database did not answer",
+    "the job of an expired plan planned again",
     "webhooks changed places",
 ];
 
@@ -75,6 +91,11 @@ impl Faults {
             *state.counts.entry(name).or_default() += 1;
         }
         hit
+    }
+
+    /// Something happened that is worth counting.
+    pub fn met(&self, name: &'static str) {
+        *self.state().counts.entry(name).or_default() += 1;
     }
 
     /// Whether the process that was polled last died on the way.

@@ -40,11 +40,22 @@ pub struct Model {
     /// By workflow run.
     pub artifacts: BTreeMap<i64, Vec<ArtifactFacts>>,
     comments: BTreeMap<i64, (i64, Comment)>,
+    /// When each comment of a person was written.
+    said: BTreeMap<i64, Millis>,
     pub checks: BTreeMap<i64, Check>,
-    issues: BTreeMap<i64, (Issue, bool)>,
+    /// Each with whether it is open.
+    pub issues: BTreeMap<i64, (Issue, bool)>,
     /// Deliveries that GitHub has not sent yet: event and payload.
     pub events: Vec<(&'static str, Value)>,
-    permissions: BTreeMap<String, Permission>,
+    /// Who may push, and who is in the team, as it changed: since when, which right, of whom, and whether they have it.
+    rights: Vec<(Millis, Right, String, bool)>,
+}
+
+/// What an apply may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Right {
+    Write,
+    Team,
 }
 
 #[derive(Debug, Clone)]
@@ -62,6 +73,7 @@ pub struct Pull {
     pub is_open: bool,
     pub is_merged: bool,
     pub is_draft: bool,
+    pub base_ref: &'static str,
     pub merge_commit: Option<Sha>,
     pub merged_by: Option<String>,
     pub reviews: Vec<Review>,
@@ -101,15 +113,18 @@ impl Hub {
             runs: BTreeMap::new(),
             artifacts: BTreeMap::new(),
             comments: BTreeMap::new(),
+            said: BTreeMap::new(),
             checks: BTreeMap::new(),
             issues: BTreeMap::new(),
             events: Vec::new(),
-            permissions: BTreeMap::new(),
+            rights: Vec::new(),
         };
         for login in ["ada", "bob", "cleo"] {
-            model.permissions.insert(login.to_owned(), Permission::Write);
+            model.rights.push((0, Right::Write, login.to_owned(), true));
         }
-        model.permissions.insert("rita".to_owned(), Permission::Read);
+        for login in ["ada", "bob"] {
+            model.rights.push((0, Right::Team, login.to_owned(), true));
+        }
         let first = model.commit(stacks.iter().map(|key| (key.clone(), 0)).collect(), 0);
         model.main.push(first);
         Self { model: Mutex::new(model), faults }
@@ -142,6 +157,50 @@ impl Hub {
 impl Model {
     pub fn now(&self) -> Millis {
         self.clock.now()
+    }
+
+    pub fn has(&self, right: Right, login: &str) -> bool {
+        let of = self.rights.iter().rev().find(|(_, kind, who, _)| *kind == right && who == login);
+        of.is_some_and(|(_, _, _, has)| *has)
+    }
+
+    /// Whether somebody had a right at that time or has got it since.
+    pub fn had(&self, right: Right, login: &str, since: Millis) -> bool {
+        let mut had = false;
+        for (at, _, _, has) in self.rights.iter().filter(|(_, kind, who, _)| *kind == right && who == login) {
+            if *at <= since {
+                had = *has;
+            } else {
+                had |= has;
+            }
+        }
+        had
+    }
+
+    pub fn give(&mut self, right: Right, login: &str, has: bool) {
+        self.rights.push((self.now(), right, login.to_owned(), has));
+    }
+
+    pub fn said_at(&self, comment: i64) -> Option<Millis> {
+        self.said.get(&comment).copied()
+    }
+
+    /// How many people approve of a commit, at some moment since then.
+    pub fn approvals(&self, number: i64, sha: &Sha, since: Millis) -> usize {
+        let sha = sha.to_string();
+        let reviews = &self.pulls[&number].reviews;
+        let approves = |author: &str| {
+            let own = || reviews.iter().filter(|review| review.author == author);
+            own().any(|review| {
+                let stands = !own().any(|later| {
+                    later.state != ReviewState::Approved
+                        && later.submitted_at > review.submitted_at
+                        && later.submitted_at < since
+                });
+                review.state == ReviewState::Approved && review.commit == sha && stands
+            })
+        };
+        ["bob", "cleo"].into_iter().filter(|author| approves(author)).count()
     }
 
     pub fn number(&mut self) -> i64 {
@@ -194,15 +253,16 @@ impl Model {
     pub fn tell_pull(&mut self, action: &str, number: i64, sender: &str) {
         let pull = self.pulls[&number].clone();
         let repo = json!({ "id": REPOSITORY });
+        let changes = if action == "edited" { json!({ "base": {} }) } else { json!({}) };
         self.tell(
             "pull_request",
             json!({
-                "action": action, "sender": { "login": sender, "type": "User" },
+                "action": action, "sender": { "login": sender, "type": "User" }, "changes": changes,
                 "pull_request": {
                     "number": number, "merged": pull.is_merged, "merge_commit_sha": pull.merge_commit,
                     "merged_by": pull.merged_by.map(|login| json!({ "login": login })),
                     "head": { "ref": format!("topic-{number}"), "sha": pull.head, "repo": repo },
-                    "base": { "ref": "main", "sha": self.tip(), "repo": repo },
+                    "base": { "ref": pull.base_ref, "sha": self.tip(), "repo": repo },
                 },
             }),
         );
@@ -217,6 +277,7 @@ impl Model {
         let id = self.number();
         let comment = Comment { id, author: author.to_owned(), body: body.to_owned() };
         self.comments.insert(id, (number, comment));
+        self.said.insert(id, self.now());
         self.tell(
             "issue_comment",
             json!({
@@ -250,6 +311,15 @@ impl Model {
         self.runs.insert(id, run);
         self.tell_run(id, "requested");
         id
+    }
+
+    /// Another attempt of a workflow run that ended.
+    pub fn run_again(&mut self, id: i64) {
+        let run = self.runs.get_mut(&id).expect("it is there");
+        run.attempt += 1;
+        run.conclusion = None;
+        run.jobs.clear();
+        self.tell_run(id, "requested");
     }
 
     pub fn facts(&self, id: i64) -> Option<WorkflowRunFacts> {
@@ -311,6 +381,17 @@ impl Model {
         self.artifacts.entry(run).or_default().push(artifact);
     }
 
+    pub fn is_expired(&self, name: &str) -> bool {
+        self.artifacts.values().flatten().any(|artifact| artifact.name == name && artifact.expired)
+    }
+
+    /// The artifacts of a workflow run are gone.
+    pub fn expire(&mut self, run: i64) {
+        for artifact in self.artifacts.get_mut(&run).into_iter().flatten() {
+            artifact.expired = true;
+        }
+    }
+
     fn pull(&self, number: i64) -> Result<PullRequest> {
         let Some(pull) = self.pulls.get(&number) else {
             return Err(GitHubError::NotFound { what: format!("#{number}") });
@@ -325,7 +406,7 @@ impl Model {
             head_sha: pull.head.clone(),
             head_ref: format!("topic-{number}"),
             from_fork: false,
-            base_ref: "main".to_owned(),
+            base_ref: pull.base_ref.to_owned(),
             base_sha: self.tip().clone(),
             mergeable: Some(true),
             mergeable_state: "clean".to_owned(),
@@ -400,10 +481,16 @@ impl Api for Hub {
             .await
     }
     async fn permission(&self, _: &RepoRef, login: &str) -> Result<Permission> {
-        self.ask("a permission", |model| Ok(model.permissions.get(login).copied().unwrap_or(Permission::None))).await
+        self.ask("a permission", |model| {
+            Ok(if model.has(Right::Write, login) { Permission::Write } else { Permission::Read })
+        })
+        .await
     }
-    async fn membership(&self, _: &RepoRef, _: &str, _: &str, _: &str) -> Result<Membership> {
-        self.ask("a membership", |_| Ok(Membership::None)).await
+    async fn membership(&self, _: &RepoRef, _: &str, _: &str, login: &str) -> Result<Membership> {
+        self.ask("a membership", |model| {
+            Ok(if model.has(Right::Team, login) { Membership::Active } else { Membership::None })
+        })
+        .await
     }
     async fn comments(&self, _: &RepoRef, number: i64) -> Result<Vec<Comment>> {
         self.ask("comments", |model| {
@@ -497,6 +584,10 @@ impl Api for Hub {
         .await
     }
     async fn dispatch(&self, _: &RepoRef, request: &DispatchRequest) -> Result<Option<i64>> {
+        if self.faults.hits("GitHub refused a dispatch", 90) {
+            let message = "Workflow does not have 'workflow_dispatch' trigger".to_owned();
+            return Err(GitHubError::Permanent { status: 422, what: "a dispatch".to_owned(), message });
+        }
         let names_it = !self.faults.hits("a dispatch was answered without a run id", 6);
         self.ask("a dispatch", |model| {
             let entries: Vec<MatrixEntry> = serde_json::from_str(&request.stacks).expect("entries are JSON");
@@ -524,14 +615,12 @@ impl Api for Hub {
     }
     async fn rerun(&self, _: &RepoRef, id: i64) -> Result<()> {
         self.ask("a re-run", |model| {
-            let run = model.runs.get_mut(&id).ok_or_else(|| no("workflow run"))?;
-            if run.conclusion.take().is_none() {
+            let run = model.runs.get(&id).ok_or_else(|| no("workflow run"))?;
+            if run.conclusion.is_none() {
                 let message = "This workflow is already running".to_owned();
                 return Err(GitHubError::Permanent { status: 403, what: "a re-run".to_owned(), message });
             }
-            run.attempt += 1;
-            run.jobs.clear();
-            model.tell_run(id, "requested");
+            model.run_again(id);
             Ok(())
         })
         .await

@@ -14,8 +14,8 @@ pub struct Infrastructure {
     reads: BTreeMap<String, BTreeSet<String>>,
     /// Who applies each stack at this moment, by job.
     pub applying: BTreeMap<String, i64>,
-    /// Every change: the stack, and the run that made it.
-    pub history: Vec<(String, RunId)>,
+    /// Every change: the stack, and the run that made it; none when somebody went past all runs.
+    pub history: Vec<(String, Option<RunId>)>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -99,14 +99,14 @@ impl Infrastructure {
     }
 
     /// Applies a saved plan; the tool refuses one of another state.
-    pub fn apply(&mut self, plan: &Plan, run: &RunId) -> Result<(), &'static str> {
+    pub fn apply(&mut self, plan: &Plan, run: Option<&RunId>) -> Result<(), &'static str> {
         let deployed = self.stacks.get_mut(&plan.stack).expect("it is a stack");
         if deployed.serial != plan.serial {
             return Err("saved plan is stale");
         }
         if !plan.is_empty() {
             deployed.serial += 1;
-            self.history.push((plan.stack.clone(), run.clone()));
+            self.history.push((plan.stack.clone(), run.cloned()));
         }
         deployed.content = plan.content;
         deployed.inputs.clone_from(&plan.inputs);
@@ -115,12 +115,20 @@ impl Infrastructure {
     }
 
     /// An apply that ends half-way.
-    pub fn break_off(&mut self, plan: &Plan, run: &RunId) {
+    pub fn break_off(&mut self, plan: &Plan, run: Option<&RunId>) {
         let deployed = self.stacks.get_mut(&plan.stack).expect("it is a stack");
         if deployed.serial == plan.serial && !plan.is_empty() {
             deployed.serial += 1;
             deployed.is_broken = true;
-            self.history.push((plan.stack.clone(), run.clone()));
+            self.history.push((plan.stack.clone(), run.cloned()));
         }
+    }
+
+    /// Somebody changes what is deployed without any run: the next plan of the stack puts it back.
+    pub fn change_by_hand(&mut self, key: &str) {
+        let deployed = self.stacks.get_mut(key).expect("it is a stack");
+        deployed.serial += 1;
+        deployed.is_broken = true;
+        self.history.push((key.to_owned(), None));
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use stackorder::api::{ClaimRequest, CreateRunRequest, GraphUploadRequest, ResultStatus, StackResult};
+use stackorder::config::model::RepoConfig;
 use stackorder::github::api::JobFacts;
 use stackorder::github::oidc::Claims;
 use stackorder::graph::model::Graph;
@@ -50,6 +51,9 @@ impl World {
     /// One job does its next step.
     pub fn jobs_move(&mut self) {
         self.begin_workflow_runs();
+        if self.chance.one_in(12) {
+            self.hands_move();
+        }
         let open: Vec<i64> = self.jobs.iter().filter(|(_, job)| job.is_open()).map(|(id, _)| *id).collect();
         let Some(id) = self.chance.pick(&open) else { return };
         if self.faults.hits("a runner vanished", 120) {
@@ -65,7 +69,8 @@ impl World {
         for id in &open {
             self.job_moves(*id);
         }
-        !open.is_empty()
+        let by_hand = self.hands_move();
+        !open.is_empty() || by_hand
     }
 
     fn begin_workflow_runs(&mut self) {
@@ -205,6 +210,7 @@ impl World {
                 };
                 let graph = Graph { sha: head.to_string(), tree_hash, ..self.graph.clone() };
                 let config = now(self.memory.repo(REPOSITORY)).ok().flatten().and_then(|repo| repo.config);
+                let config = config.map(|config| RepoConfig::clone(&config));
                 let request = GraphUploadRequest {
                     graph,
                     changed_paths,
@@ -291,6 +297,9 @@ impl World {
             Some(Reply::Claimed(Ok(claimed))) => {
                 let plan = self.bundles.get(&claimed.bundle_sha256).cloned();
                 match plan {
+                    Some(plan) if self.hub.model().is_expired(&claimed.row.plan_artifact) => {
+                        self.apply_begins_anew(id, &job, &plan);
+                    }
                     Some(plan) => self.apply_begins(id, &job, plan),
                     None => self.breaks("a claim names a bundle that nobody made"),
                 }
@@ -340,6 +349,10 @@ impl World {
             model.commits[&sha].files[key.as_str()]
         };
         let plan = self.infrastructure.plan(key.as_str(), content);
+        if is_drift {
+            self.faults.met("a drift check ended");
+        }
+        let unconfirmed = self.faults.hits("a plan was not confirmed", 60);
         let bundle = format!("{:064x}", self.hub.model().number());
         let made = StackResult {
             has_changes: !plan.is_empty(),
@@ -347,6 +360,7 @@ impl World {
             plan_artifact: format!("stackorder-plan-{}-{sha}-{bundle}", key.slug()),
             bundle_sha256: bundle.clone(),
             plan_digest: format!("{plan:?}").len().to_string() + &plan.actions,
+            unconfirmed,
             ..result(mode, ResultStatus::Success)
         };
         self.bundles.insert(bundle, plan);
@@ -357,13 +371,37 @@ impl World {
     fn apply_begins(&mut self, id: i64, job: &Job, plan: Plan) {
         let (run, key) = job.target();
         self.note(|| format!("job {id} of run {} begins to apply {key}: {}", &run.as_str()[..8], plan.actions));
-        if let Some(other) = self.infrastructure.applying.insert(key.to_string(), id)
-            && other != id
-        {
-            self.breaks(&format!("two jobs apply {key} at once: {other} and {id}"));
-        }
+        self.begins_at(id, &key);
         self.approved(&run, &key, &plan);
+        let mut laws = self.laws.lock().expect("one thread");
+        let first = *laws.appliers.entry((run, key)).or_insert(id);
+        laws.law("a row is applied by one job", first == id, || format!("{first} and {id}"));
+        drop(laws);
         self.set(id, Step::Applying(Box::new(plan)));
+    }
+
+    /// Somebody begins to apply a stack, and nobody else is at it, unless a person took the lock away from them.
+    pub fn begins_at(&mut self, id: i64, key: &StackKey) {
+        let other = self.infrastructure.applying.insert(key.to_string(), id).filter(|other| *other != id);
+        let mut laws = self.laws.lock().expect("one thread");
+        let is_alone = other.is_none() || laws.freed.contains(key);
+        laws.law("two jobs never apply one stack at once", is_alone, || format!("{key}: {other:?} and {id}"));
+    }
+
+    /// The plan's artifact is gone: the job plans again, and applies what does the same to the same addresses.
+    fn apply_begins_anew(&mut self, id: i64, job: &Job, plan: &Plan) {
+        let (_, key) = job.target();
+        self.faults.met("the job of an expired plan planned again");
+        let sha = stackorder::ids::Sha::parse(&job.entry.as_ref().expect("it applies a stack").sha);
+        let content = {
+            let model = self.hub.model();
+            model.commits[&sha.expect("the server sent it")].files[key.as_str()]
+        };
+        let fresh = self.infrastructure.plan(key.as_str(), content);
+        if fresh.actions == plan.actions {
+            return self.apply_begins(id, job, fresh);
+        }
+        self.set(id, Step::Report(Box::new(result(Mode::Apply, ResultStatus::Failure))));
     }
 
     /// What is applied is what the gate let through: that plan, one with the same addresses, or an empty one.
@@ -379,16 +417,19 @@ impl World {
     fn applied(&mut self, id: i64, plan: &Plan) {
         let (run, _) = self.jobs[&id].target();
         self.infrastructure.applying.remove(&plan.stack);
-        let (status, summary) = if self.faults.hits("an apply failed half-way", 15) {
-            self.infrastructure.break_off(plan, &run);
+        let unconfirmed = self.faults.hits("an apply was not confirmed", 60);
+        let (status, summary) = if unconfirmed {
+            (ResultStatus::Failure, None)
+        } else if self.faults.hits("an apply failed half-way", 15) {
+            self.infrastructure.break_off(plan, Some(&run));
             (ResultStatus::Failure, None)
         } else {
-            match self.infrastructure.apply(plan, &run) {
+            match self.infrastructure.apply(plan, Some(&run)) {
                 Ok(()) => (ResultStatus::Success, Some(plan.summary())),
                 Err(_stale) => (ResultStatus::Failure, None),
             }
         };
-        let made = StackResult { summary, has_changes: !plan.is_empty(), ..result(Mode::Apply, status) };
+        let made = StackResult { summary, unconfirmed, has_changes: !plan.is_empty(), ..result(Mode::Apply, status) };
         self.set(id, Step::Report(Box::new(made)));
     }
 
@@ -398,8 +439,8 @@ impl World {
             self.infrastructure.applying.remove(&plan.stack);
             let (run, _) = self.jobs[&id].target();
             match self.chance.below(3) {
-                0 => self.infrastructure.break_off(&plan, &run),
-                1 => drop(self.infrastructure.apply(&plan, &run)),
+                0 => self.infrastructure.break_off(&plan, Some(&run)),
+                1 => drop(self.infrastructure.apply(&plan, Some(&run))),
                 _ => {}
             }
         }
@@ -457,7 +498,7 @@ impl Job {
     }
 }
 
-fn result(mode: Mode, status: ResultStatus) -> StackResult {
+pub fn result(mode: Mode, status: ResultStatus) -> StackResult {
     StackResult {
         mode,
         status,

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use stackorder::graph::ordering::Ordering;
 use stackorder::ids::{DispatchId, RunId, StackId, StackKey};
 use stackorder::run::model::{Dispatch, Lock, Row, Run};
-use stackorder::run::scene::Changes;
+use stackorder::run::scene::{Changes, NewJob};
 use stackorder::run::status::{Mode, RowStatus, RunStatus, Trigger};
 
 use super::github::NAME;
 
 /// Every law that is asked again and again. The numbers are those of spec 30 §1.
-pub const ALL: [&str; 30] = [
+pub const ALL: [&str; 39] = [
     "I1 one lock a stack",
     "I10 every apply has a requester and a trigger",
     "I15 every apply is in the audit log",
@@ -25,6 +25,7 @@ pub const ALL: [&str; 30] = [
     "I17 no apply begins with a used plan",
     "I2 an apply takes all of its locks at once",
     "I3 an apply appears with its rows",
+    "I5 nothing is asked of GitHub before it is committed",
     "I4 a run that goes on has something to wait for",
     "I6 a dispatch is unique",
     "I7 a workflow run serves one dispatch",
@@ -32,19 +33,27 @@ pub const ALL: [&str; 30] = [
     "I9 only applies lock",
     "a claim holds its stack's lock",
     "a claim stays",
+    "a closed dispatch is bound no more",
+    "a drifted stack has one open issue, and no other has any",
     "a lock has a living reason",
     "a lock is released by whom it names",
+    "a locked stack is not checked for drift",
+    "a result is counted once",
+    "a row is applied by one job",
     "an ended run stays as it ended",
     "an apply before the merge keeps its locks",
+    "an apply has its approvals",
     "an apply that was claimed gives way to nothing",
     "every apply rests on plans",
     "every dispatch is closed",
     "every run ends",
     "no wave opens after a broken one",
     "no stack applies before its predecessors of the run are done",
+    "two jobs never apply one stack at once",
     "versions rise by one",
     "waves only grow",
     "what was approved is what is applied",
+    "who applies may apply",
 ];
 
 /// The committed state, and what has been broken so far.
@@ -57,8 +66,12 @@ pub struct Laws {
     pub locks: BTreeMap<StackId, Lock>,
     /// The bundle that each apply was let through with.
     pub approved: BTreeMap<(RunId, StackKey), String>,
-    /// Applies that began, and that ended well, since somebody asked.
-    pub begun: Vec<RunId>,
+    /// The job that began to apply each row.
+    pub appliers: BTreeMap<(RunId, StackKey), i64>,
+    /// Stacks whose lock a person took away while somebody applied them: whoever comes next may meet them.
+    pub freed: BTreeSet<StackKey>,
+    /// Applies that began, with the comment that asked for them, and that ended well, since somebody asked.
+    pub begun: Vec<(RunId, Option<i64>)>,
     pub done: Vec<RunId>,
     /// Lost races, seen by whoever lost them.
     pub conflicts: u64,
@@ -110,8 +123,19 @@ impl Laws {
             let may_apply = run.mode != Mode::Apply || (has_cause && !run.requested_by.is_empty());
             self.law("I10 every apply has a requester and a trigger", may_apply, || format!("{run:?}"));
             self.runs.insert(run.id.clone(), run.clone());
+            if run.mode == Mode::Drift {
+                let keys = changes.rows.iter().filter(|row| row.run_id == run.id).map(|row| &row.key);
+                let locked: Vec<&Lock> = keys
+                    .filter_map(|key| self.locks.values().find(|lock| lock.key == *key))
+                    .filter(|lock| lock.taken_at < run.created_at)
+                    .collect();
+                let (is_free, locked) = (locked.is_empty(), format!("{locked:?}"));
+                self.law("a locked stack is not checked for drift", is_free, || locked);
+            }
             if run.mode == Mode::Apply {
-                self.begun.push(run.id.clone());
+                let comment = changes.effects.once.iter().find_map(|name| name.strip_prefix("comment:"));
+                let id = comment.and_then(|name| name.split(':').nth(1)).and_then(|id| id.parse().ok());
+                self.begun.push((run.id.clone(), id));
             }
         }
         for (run, version) in &changes.runs {
@@ -144,9 +168,22 @@ impl Laws {
         }
     }
 
+    /// A job added by itself: what it is about has been committed.
+    pub fn added(&mut self, job: &NewJob) {
+        let text = |name: &str| job.payload.get(name).and_then(|value| value.as_str());
+        let runs = [text("run_id"), text("outcome_of")].into_iter().flatten();
+        let has_runs = runs.map(RunId::parse).all(|id| id.is_ok_and(|id| self.runs.contains_key(&id)));
+        let dispatch = text("dispatch_id").map(DispatchId::parse);
+        let has_dispatch = dispatch.is_none_or(|id| id.is_ok_and(|id| self.dispatches.contains_key(&id)));
+        self.law("I5 nothing is asked of GitHub before it is committed", has_runs && has_dispatch, || {
+            format!("{job:?}")
+        });
+    }
+
     fn locks_written(&mut self, changes: &Changes) {
         for (stack, run) in &changes.locks_released {
             let held = self.locks.remove(stack);
+            self.freed_by_a_person(held.as_ref(), changes);
             let fits = held.as_ref().is_some_and(|lock| lock.run_id == *run);
             self.law("a lock is released by whom it names", fits, || format!("{stack} {run} {held:?}"));
             let is_taken_over = changes.locks_taken.iter().any(|lock| lock.stack_id == *stack);
@@ -165,6 +202,21 @@ impl Laws {
         }
     }
 
+    /// Whose lock a person takes away may be at work: two may then meet at one stack, and the person was told so.
+    fn freed_by_a_person(&mut self, held: Option<&Lock>, changes: &Changes) {
+        let Some(held) = held else { return };
+        let target = format!("{NAME}//{}", held.key);
+        let by_person = changes
+            .effects
+            .audit
+            .iter()
+            .any(|entry| entry.action == "unlock" && entry.target == target && entry.actor != "stackorder");
+        let runs = self.runs.get(&held.run_id).is_some_and(|run| !run.status.is_terminal());
+        if by_person && runs {
+            self.freed.insert(held.key.clone());
+        }
+    }
+
     fn dispatches_written(&mut self, changes: &Changes) {
         for dispatch in &changes.dispatches {
             let same = |other: &&Dispatch| {
@@ -178,11 +230,16 @@ impl Laws {
             let twice = |other: &Dispatch| other.id != dispatch.id && bound.is_some() && other.workflow_run_id == bound;
             let serves_one = !self.dispatches.values().any(twice);
             self.law("I7 a workflow run serves one dispatch", serves_one, || format!("{dispatch:?}"));
-            self.dispatches.insert(dispatch.id.clone(), dispatch.clone());
+            let old = self.dispatches.insert(dispatch.id.clone(), dispatch.clone());
+            if let Some(old) = old.filter(|old| old.completed_at.is_some()) {
+                let stays = old.workflow_run_id == dispatch.workflow_run_id;
+                self.law("a closed dispatch is bound no more", stays, || format!("{old:?} -> {dispatch:?}"));
+            }
         }
     }
 
     fn rows_written(&mut self, changes: &Changes) {
+        self.results_counted(changes);
         for row in &changes.rows {
             let old = self.rows.entry(row.run_id.clone()).or_default().insert(row.key.clone(), row.clone());
             let Some(old) = old else {
@@ -212,6 +269,17 @@ impl Laws {
             self.law("I8 rows move as their table says", !late || repaired, || {
                 format!("{} {} {} -> {}", row.mode, row.key, old.status, row.status)
             });
+        }
+    }
+
+    /// A stack changes with what is told of it, and not again with the same.
+    fn results_counted(&mut self, changes: &Changes) {
+        for (_, key, _) in &changes.changed_at {
+            let is_told = changes.rows.iter().filter(|row| row.key == *key).any(|row| {
+                let old = self.row(&row.run_id, key.as_str());
+                old.is_none_or(|old| old.status != row.status || old.late_evidence != row.late_evidence)
+            });
+            self.law("a result is counted once", is_told, || key.to_string());
         }
     }
 

@@ -5,8 +5,8 @@
 //!
 //! - `chance`: where all chance comes from; `faults`: what goes wrong at a boundary.
 //! - `store`, `github`: the boundaries; `infrastructure`: what is really deployed.
-//! - `world`: one step after the other; `people`, `jobs`: who acts.
-//! - `laws`: what must be true after every step; `counts`: how often everything was met.
+//! - `world`: one step after the other; `people`, `keys`, `jobs`: who acts.
+//! - `laws`: what must be true after every step; `counts`, `pairs`: how often everything was met.
 
 mod chance;
 mod counts;
@@ -14,7 +14,9 @@ mod faults;
 mod github;
 mod infrastructure;
 mod jobs;
+mod keys;
 mod laws;
+mod pairs;
 mod people;
 mod store;
 mod world;
@@ -23,6 +25,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use counts::Counts;
+use pairs::Pairs;
 use world::World;
 
 /// Most of the time goes into small texts.
@@ -50,10 +53,13 @@ fn play(seeds: Range<u64>) -> (Counts, Vec<(u64, String)>) {
     let played = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         let _timers = runtime.enter();
+        let pairs = Pairs::default();
+        let _listening = pairs.listen();
         let (mut counts, mut failed) = (Counts::default(), Vec::new());
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= seeds.end || failed.len() == TOLD_MAX {
+                counts.add_pairs(&pairs);
                 return (counts, failed);
             }
             let mut world = World::of(seed, false);
@@ -103,6 +109,7 @@ fn every_seed_keeps_every_promise() {
         "these seeds broke a promise: {:?}",
         failed.iter().map(|(seed, _)| seed).collect::<Vec<_>>()
     );
+    assert_eq!(counts.impossible(), Vec::<String>::new(), "these pairs were taken for impossible");
     if seeds.end - seeds.start >= ALL_MET {
         assert_eq!(counts.missing(), Vec::<String>::new(), "these were never met");
     }
@@ -121,10 +128,13 @@ fn the_same_seed_tells_the_same_story() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let _timers = runtime.enter();
     let story = |seed: u64| {
+        let pairs = Pairs::default();
+        let _listening = pairs.listen();
         let mut world = World::of(seed, true);
         world.play();
         let mut counts = Counts::default();
         counts.add(&world);
+        counts.add_pairs(&pairs);
         (world.trace().to_vec(), counts.to_string())
     };
     for seed in [1, 7, 42] {

@@ -4,7 +4,7 @@ use stackorder::github::api::{CheckStatus, Conclusion, Review, ReviewState};
 use stackorder::ids::Sha;
 use stackorder::run::status::{Mode, RunStatus};
 
-use super::github::Pull;
+use super::github::{Pull, Right, Work, WorkflowRun};
 use super::world::World;
 
 /// Pull requests that are open at once.
@@ -39,7 +39,7 @@ impl World {
             Stage::Applied if has_patience => return self.merge(&pull),
             Stage::Planning | Stage::Planned | Stage::Applying | Stage::Broken | Stage::Applied => {}
         }
-        match self.chance.below(40) {
+        match self.chance.below(48) {
             0..=15 => self.comment(&pull),
             16..=23 => self.review(&pull),
             24..=27 => self.push(&pull),
@@ -48,6 +48,13 @@ impl World {
             35 => self.draft(&pull),
             36..=37 => self.run_again(&pull),
             38 => self.reopen(),
+            39 => self.retarget(&pull),
+            40 => self.apply_by_hand(),
+            41 => self.take_lock_away(),
+            42..=43 => self.change_rights(),
+            44 => self.change_by_hand(),
+            45 => self.artifacts_expire(),
+            46 => self.run_dispatched_again(),
             _ => self.cancel(),
         }
     }
@@ -95,6 +102,7 @@ impl World {
             is_open: true,
             is_merged: false,
             is_draft: false,
+            base_ref: "main",
             merge_commit: None,
             merged_by: None,
             reviews: Vec::new(),
@@ -128,6 +136,9 @@ impl World {
     }
 
     fn push(&mut self, pull: &Pull) {
+        if matches!(self.stage_of(pull), Stage::Applying) {
+            self.faults.met("a head was pushed while an apply ran");
+        }
         let newest = self.hub.model().main.len() - 1;
         let base = self.hub.model().commits[&pull.head].base;
         let base = if self.chance.one_in(2) { newest } else { base };
@@ -143,12 +154,13 @@ impl World {
         let stacks: Vec<String> = self.hub.model().changed(&pull.head);
         let some = self.chance.pick(&stacks).unwrap_or_default();
         let key = some.trim_end_matches("/main.tf");
-        let body = match self.chance.below(12) {
+        let body = match self.chance.below(13) {
             0..=5 => "stackorder apply".to_owned(),
             6..=7 => format!("stackorder apply {key}"),
             8 => "stackorder plan".to_owned(),
             9 => format!("stackorder plan {key}"),
             10 => "stackorder unlock".to_owned(),
+            11 => format!("stackorder unlock {key}"),
             _ => "> stackorder apply\n\nlooks good".to_owned(),
         };
         let author = self.chance.pick(&PEOPLE).expect("there are people");
@@ -180,6 +192,9 @@ impl World {
         let is_green = self.has_green(pull, "stackorder/apply");
         if pull.is_draft || (!is_green && !self.chance.one_in(8)) {
             return;
+        }
+        if pull.base_ref != "main" {
+            return self.merge_elsewhere(pull);
         }
         let hub = self.hub.clone();
         let mut model = hub.model();
@@ -222,10 +237,12 @@ impl World {
             model.pulls.values().filter(|pull| !pull.is_open && !pull.is_merged).map(|pull| pull.number).collect()
         };
         let Some(number) = self.chance.pick(&closed) else { return };
+        self.faults.met("a pull request was opened again");
         self.note(|| format!("#{number} is opened again"));
         let mut model = self.hub.model();
         model.pulls.get_mut(&number).expect("it is there").is_open = true;
         model.tell_pull("reopened", number, "ada");
+        model.start_plan(number);
     }
 
     /// Somebody re-runs the newest plan workflow of the head.
@@ -235,13 +252,75 @@ impl World {
             .runs
             .values()
             .rev()
-            .find(|run| matches!(&run.work, super::github::Work::PullRequest { head, .. } if *head == pull.head));
+            .find(|run| matches!(&run.work, Work::PullRequest { head, .. } if *head == pull.head));
         let Some(id) = newest.filter(|run| run.conclusion.is_some()).map(|run| run.id) else { return };
-        let run = model.runs.get_mut(&id).expect("it is there");
-        run.attempt += 1;
-        run.conclusion = None;
-        run.jobs.clear();
-        model.tell_run(id, "requested");
+        model.run_again(id);
+    }
+
+    fn merge_elsewhere(&mut self, pull: &Pull) {
+        self.note(|| format!("#{} is merged into {}", pull.number, pull.base_ref));
+        let mut model = self.hub.model();
+        let merged = model.pulls.get_mut(&pull.number).expect("it is there");
+        merged.is_open = false;
+        merged.is_merged = true;
+        merged.merged_by = Some("bob".to_owned());
+        model.tell_pull("closed", pull.number, "bob");
+    }
+
+    /// Another base, or the default branch again.
+    fn retarget(&mut self, pull: &Pull) {
+        self.faults.met("a base was changed");
+        let base = if pull.base_ref == "main" { "release" } else { "main" };
+        self.note(|| format!("#{} is now for {base}", pull.number));
+        let mut model = self.hub.model();
+        model.pulls.get_mut(&pull.number).expect("it is there").base_ref = base;
+        model.tell_pull("edited", pull.number, "ada");
+    }
+
+    /// Somebody loses a right to apply, or gets it back.
+    fn change_rights(&mut self) {
+        let right = if self.chance.one_in(2) { Right::Write } else { Right::Team };
+        let who = self.chance.pick(&PEOPLE[..3]).expect("there are people");
+        let mut model = self.hub.model();
+        let has = model.has(right, who);
+        model.give(right, who, !has);
+        drop(model);
+        if has {
+            self.faults.met("somebody lost the right to apply");
+        }
+        self.note(|| format!("{who} {} {right:?}", if has { "loses" } else { "gets" }));
+    }
+
+    /// Somebody goes past every run.
+    fn change_by_hand(&mut self) {
+        let stacks: Vec<String> = self.graph.stacks.iter().map(|stack| stack.key.clone()).collect();
+        let key = self.chance.pick(&stacks).expect("there are stacks");
+        self.faults.met("a stack was changed by hand");
+        self.note(|| format!("somebody changes {key} by hand"));
+        self.infrastructure.change_by_hand(&key);
+    }
+
+    fn artifacts_expire(&mut self) {
+        let runs: Vec<i64> = self.hub.model().artifacts.keys().copied().collect();
+        let Some(run) = self.chance.pick(&runs) else { return };
+        self.faults.met("artifacts expired");
+        self.note(|| format!("the artifacts of workflow run {run} expire"));
+        self.hub.model().expire(run);
+    }
+
+    /// Somebody re-runs a dispatched workflow run that ended: its jobs have nothing to do any more.
+    fn run_dispatched_again(&mut self) {
+        let ended: Vec<i64> = {
+            let model = self.hub.model();
+            let dispatched =
+                |run: &&WorkflowRun| matches!(run.work, Work::Dispatched { .. }) && run.conclusion.is_some();
+            model.runs.values().filter(dispatched).map(|run| run.id).collect()
+        };
+        // Mostly one of the newest: the others are long forgotten.
+        let Some(id) = self.chance.pick(&ended[ended.len().saturating_sub(3)..]) else { return };
+        self.faults.met("a workflow run was run again");
+        self.note(|| format!("somebody runs workflow run {id} again"));
+        self.hub.model().run_again(id);
     }
 
     fn cancel(&mut self) {

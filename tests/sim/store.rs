@@ -5,17 +5,20 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use stackorder::clock::Millis;
+use stackorder::clock::{Millis, SECOND_MS};
 use stackorder::config::model::RepoConfig;
 use stackorder::graph::model::Graph;
 use stackorder::ids::{RepoName, RunId, Sha, StackId};
 use stackorder::run::model::{AuditEntry, Dispatch, Lock, Repo, Row, Run};
-use stackorder::run::scene::{Changes, NewJob, Scene};
+use stackorder::run::scene::{Changes, JobKind, NewJob, Scene};
 use stackorder::run::status::RunStatus;
 use stackorder::store::*;
 
 use super::faults::Faults;
 use super::laws::Laws;
+
+/// Checks and comments are written this late.
+const RENDER_AFTER_MS: Millis = 15 * SECOND_MS;
 
 pub struct Database {
     pub inner: Arc<MemoryStore>,
@@ -27,6 +30,13 @@ fn lost() -> StoreError {
     StoreError::Db("the connection was lost".into())
 }
 
+/// A rendering waits for the next ones, which replace it, as GitHub's limits make it wait in production.
+fn wait_to_render(job: &mut NewJob) {
+    if job.kind == JobKind::Render && job.key.is_some() {
+        job.due_at += RENDER_AFTER_MS;
+    }
+}
+
 impl Database {
     async fn read(&self) -> Result<()> {
         self.faults.cross("a server died before a read").await;
@@ -36,7 +46,8 @@ impl Database {
 
 #[async_trait]
 impl Store for Database {
-    async fn commit(&self, changes: Changes) -> Result<()> {
+    async fn commit(&self, mut changes: Changes) -> Result<()> {
+        changes.effects.jobs.iter_mut().for_each(wait_to_render);
         self.faults.cross("a server died before it committed").await;
         if self.faults.hits("a commit conflicted for nothing", 60) {
             return Err(StoreError::Conflict(Vec::new()));
@@ -194,7 +205,10 @@ impl Store for Database {
     }
     async fn add_job(&self, job: &NewJob) -> Result<()> {
         self.read().await?;
-        self.inner.add_job(job).await
+        self.laws.lock().expect("one thread").added(job);
+        let mut job = job.clone();
+        wait_to_render(&mut job);
+        self.inner.add_job(&job).await
     }
     async fn claim_job(&self, worker: &str, now: Millis, lease_ms: Millis) -> Result<Option<Job>> {
         self.read().await?;

@@ -8,22 +8,24 @@ use std::task::{Context, Poll, Waker};
 use rand::SeedableRng as _;
 use stackorder::api::{ClaimResponse, CreateRunResponse};
 use stackorder::clock::{Clock as _, HOUR_MS, HandClock, MINUTE_MS, Millis, SECOND_MS};
+use stackorder::config::model::RepoConfig;
 use stackorder::config::parse::parse_repo_config;
 use stackorder::graph::model::{Edge, EdgeType, Graph, NodeRef, Stack};
 use stackorder::graph::ordering::ordering;
 use stackorder::graph::resolution::Resolution;
 use stackorder::ids::{RepoName, RunId};
 use stackorder::orchestrator::runner_calls::CallError;
-use stackorder::orchestrator::{Addresses, App, workers};
+use stackorder::orchestrator::{Addresses, App, drift_title, workers};
 use stackorder::run::model::{Lock, Repo, Row};
 use stackorder::run::status::{RowStatus, Trigger};
 use stackorder::store::{Installation, MemoryStore, Retention, Store as _};
 
 use super::chance::Chance;
 use super::faults::Faults;
-use super::github::{Hub, NAME, REPOSITORY};
+use super::github::{Hub, NAME, REPOSITORY, Right};
 use super::infrastructure::{Infrastructure, Plan};
 use super::jobs::Job;
+use super::keys::ByHand;
 use super::laws::Laws;
 use super::store::Database;
 
@@ -48,8 +50,11 @@ pub struct World {
     pub memory: Arc<MemoryStore>,
     pub laws: Arc<Mutex<Laws>>,
     pub graph: Graph,
+    policy: RepoConfig,
     pub infrastructure: Infrastructure,
     pub jobs: BTreeMap<i64, Job>,
+    /// Applies by people with a key.
+    pub by_hand: BTreeMap<i64, ByHand>,
     /// What each plan bundle holds, by its digest.
     pub bundles: BTreeMap<String, Plan>,
     servers: Vec<Option<Arc<App>>>,
@@ -75,6 +80,7 @@ enum Owner {
     /// A delivery on its way in: lost when the server dies before it acknowledged.
     Delivery,
     Job(i64),
+    Hand(i64),
 }
 
 /// What a call came back with.
@@ -133,8 +139,10 @@ impl World {
             memory,
             laws: Arc::new(Mutex::new(laws)),
             graph,
+            policy,
             infrastructure,
             jobs: BTreeMap::new(),
+            by_hand: BTreeMap::new(),
             bundles: BTreeMap::new(),
             servers: vec![None; SERVERS],
             started: seed << 16,
@@ -212,6 +220,27 @@ impl World {
         let future = call(app);
         self.spawn(server, Owner::Job(job), future);
         true
+    }
+
+    /// The same for a person with a key.
+    pub fn call_by_hand<F>(&mut self, one: i64, call: impl FnOnce(Arc<App>) -> F) -> bool
+    where
+        F: Future<Output = Reply> + Send + 'static,
+    {
+        let Some((server, app)) = self.a_server() else { return false };
+        let future = call(app);
+        self.spawn(server, Owner::Hand(one), future);
+        true
+    }
+
+    /// The same for a call whose answer nobody waits for.
+    pub fn call_and_forget<F>(&mut self, call: impl FnOnce(Arc<App>) -> F)
+    where
+        F: Future<Output = Reply> + Send + 'static,
+    {
+        let Some((server, app)) = self.a_server() else { return };
+        let future = call(app);
+        self.spawn(server, Owner::Delivery, future);
     }
 
     fn tick(&mut self) {
@@ -306,9 +335,7 @@ impl World {
         match polled {
             Poll::Ready(reply) => {
                 let task = self.tasks.remove(at);
-                if let Owner::Job(job) = task.owner {
-                    self.answered(job, Some(reply));
-                }
+                self.comes_back(&task.owner, Some(reply));
             }
             Poll::Pending if self.faults.take_death() => {
                 let server = self.tasks[at].server;
@@ -319,17 +346,37 @@ impl World {
         self.applies_move();
     }
 
+    /// Who asked was allowed to, and the head was approved, at some moment since they asked.
+    fn let_through(&self, laws: &mut Laws, run: &RunId, comment: Option<i64>) {
+        let run = laws.runs[run].clone();
+        if run.trigger == Trigger::PullRequest {
+            self.faults.met("an apply of a merge began");
+        }
+        let model = self.hub.model();
+        let Some(since) = comment.and_then(|comment| model.said_at(comment)) else { return };
+        let right = if self.policy.apply.allowed_teams.is_empty() { Right::Write } else { Right::Team };
+        laws.law("who applies may apply", model.had(right, &run.requested_by, since), || {
+            format!("{} by {}", run.id, run.requested_by)
+        });
+        let approvals = model.approvals(run.pr_number, &run.sha, since);
+        let wanted = self.policy.apply.require_approvals as usize;
+        laws.law("an apply has its approvals", approvals >= wanted, || {
+            format!("{} has {approvals} of {wanted}", run.id)
+        });
+    }
+
     /// I16: after an apply that left nothing out, a plan of each of its stacks is empty, unless others changed something.
     fn applies_move(&mut self) {
         let laws = self.laws.clone();
         let mut laws = laws.lock().expect("one thread");
-        for run in std::mem::take(&mut laws.begun) {
+        for (run, comment) in std::mem::take(&mut laws.begun) {
+            self.let_through(&mut laws, &run, comment);
             self.begun.insert(run, self.infrastructure.history.len());
         }
         for id in std::mem::take(&mut laws.done) {
             let rows: Vec<Row> = laws.rows[&id].values().cloned().collect();
             let since = self.begun.get(&id).copied().unwrap_or_default();
-            let others = self.infrastructure.history[since..].iter().any(|(_, run)| *run != id);
+            let others = self.infrastructure.history[since..].iter().any(|(_, run)| run.as_ref() != Some(&id));
             let is_whole = rows.iter().all(|row| matches!(row.status, RowStatus::Applied | RowStatus::Noop));
             let is_comment = laws.runs[&id].trigger == Trigger::Comment;
             if others || !is_whole || !is_comment {
@@ -368,9 +415,15 @@ impl World {
             std::mem::take(&mut self.tasks).into_iter().partition(|task| task.server == server);
         self.tasks = left;
         for task in gone {
-            if let Owner::Job(job) = task.owner {
-                self.answered(job, None);
-            }
+            self.comes_back(&task.owner, None);
+        }
+    }
+
+    fn comes_back(&mut self, owner: &Owner, reply: Option<Reply>) {
+        match owner {
+            Owner::Job(job) => self.answered(*job, reply),
+            Owner::Hand(one) => self.answered_by_hand(*one, reply),
+            Owner::Worker | Owner::Delivery => {}
         }
     }
 
@@ -420,8 +473,19 @@ impl World {
         let locks: Vec<Lock> = laws.locks.values().cloned().collect();
         let model = self.hub.model();
         for lock in locks {
-            let pull = &model.pulls[&lock.pr_number];
-            laws.lock_at_rest(&lock, pull.is_open, pull.is_merged);
+            let pull = model.pulls.get(&lock.pr_number);
+            let is_merged = pull.is_none_or(|pull| pull.is_merged && pull.base_ref == "main");
+            laws.lock_at_rest(&lock, pull.is_some_and(|pull| pull.is_open), is_merged);
+        }
+        for stack in now(self.memory.stacks(REPOSITORY)).expect("the memory store answers") {
+            let Some(seen) = stack.drift else { continue };
+            let title = drift_title(&stack.key);
+            let open = model.issues.values().filter(|(issue, open)| *open && issue.title == title).count();
+            laws.law(
+                "a drifted stack has one open issue, and no other has any",
+                open == usize::from(seen.drifted),
+                || format!("{}: {open} open, {seen:?}", stack.key),
+            );
         }
     }
 }
@@ -454,9 +518,11 @@ fn config(chance: &mut Chance) -> String {
     let mode = if chance.one_in(4) { "on_merge" } else { "before_merge" };
     let approvals = chance.below(2);
     let most = 1 + chance.below(3);
+    let teams = if chance.one_in(4) { "[acme/platform]" } else { "[]" };
+    let drift = if chance.one_in(8) { "drift: { schedule: '*/10 * * * *', open_issue: true }\n" } else { "" };
     let up_to_date = if chance.one_in(3) { "off" } else { "affected" };
     format!(
         "version: 1\nenvironments: {{ prod/: production, stg/: staging }}\napply: {{ mode: {mode}, \
-         require_approvals: {approvals}, max_parallel: {most}, require_up_to_date: '{up_to_date}' }}\n"
+         require_approvals: {approvals}, max_parallel: {most}, require_up_to_date: '{up_to_date}', allowed_teams: {teams} }}\n{drift}"
     )
 }

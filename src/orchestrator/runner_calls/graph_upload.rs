@@ -131,7 +131,7 @@ fn resolve_upload(
         return Err(Refused::Invalid { field: "graph", reason: format!("duplicate keys: {}", duplicates.join(", ")) });
     }
     let policy = next.policy.clone();
-    let head = request.config.clone().unwrap_or_else(|| policy.clone());
+    let head = request.config.clone().unwrap_or_else(|| RepoConfig::clone(&policy));
     let gone: BTreeSet<String> = request.base.removed.iter().map(|removed| removed.path.clone()).collect();
     let foreign = next
         .scene

@@ -43,7 +43,10 @@ pub fn summary(scene: &Scene, wave: u32, row: &Row, context: &Context) -> String
         out.push_str(&format!("\nPlan digest {}\n", escape::code(&row.plan_digest)));
     }
     if !row.bundle_sha256.is_empty() {
-        out.push_str(&format!("\nBundle {}, which its job proves before it applies\n", escape::code(&row.bundle_sha256)));
+        out.push_str(&format!(
+            "\nBundle {}, which its job proves before it applies\n",
+            escape::code(&row.bundle_sha256)
+        ));
     }
     out
 }

@@ -149,7 +149,7 @@ pub fn add_row<'s>(scene: &'s mut Scene, run: &RunId, stack: &str, wave: u32, st
     row.status = status;
     row.mode = scene.runs[run].mode;
     let key = row.key.clone();
-    let rows = scene.rows.get_mut(run).unwrap();
+    let rows = Arc::make_mut(scene.rows.get_mut(run).unwrap());
     rows.insert(key.clone(), row);
     rows.get_mut(&key).unwrap()
 }
@@ -198,9 +198,7 @@ pub fn verdict(scene: &mut Scene, run: &RunId, stack: &str, name: &str, status: 
 }
 
 pub fn policy(scene: &mut Scene, change: impl FnOnce(&mut RepoConfig)) {
-    let mut config = scene.repo.policy();
-    change(&mut config);
-    scene.repo.config = Some(config);
+    change(Arc::make_mut(scene.repo.config.get_or_insert_default()));
 }
 
 /// `vpc`, `eks` and `apps` planned at commit `a`.

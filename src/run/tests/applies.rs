@@ -152,7 +152,7 @@ fn a_plan_without_a_bundle_is_carried_over_as_well() {
     let mut story = Story::of("vpc, svpc");
     let plan = story.resolved('a', "vpc, svpc");
     story.plans("vpc +1, svpc +1");
-    for row in story.scene.rows.get_mut(&plan).unwrap().values_mut() {
+    for row in story.scene.rows_mut(&plan) {
         row.bundle_sha256.clear();
     }
     story.apply("vpc");

@@ -1,6 +1,7 @@
 //! The invariants of spec 30 §1 on a scene, and a store of one scene that commits as the real ones do.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::clock::Millis;
 use crate::graph::ordering::ordering;
@@ -23,7 +24,8 @@ pub fn commit(scene: &mut Scene, changes: &Changes) {
     }
     for row in &changes.rows {
         assert!(scene.runs.contains_key(&row.run_id), "a row of a run that exists");
-        let old = scene.rows.entry(row.run_id.clone()).or_default().insert(row.key.clone(), row.clone());
+        let rows = Arc::make_mut(scene.rows.entry(row.run_id.clone()).or_default());
+        let old = rows.insert(row.key.clone(), row.clone());
         assert_ne!(old.as_ref(), Some(row), "only what differs is written");
     }
     for dispatch in &changes.dispatches {

@@ -176,8 +176,7 @@ fn case_031_a_verdict_named_plan_is_refused_and_plan_cost_is_not() {
 fn case_032_plan_text_of_a_summary_stack_is_dropped() {
     let mut story = Story::of("vpc <- eks");
     let id = story.resolved('a', "vpc, eks");
-    story.scene.rows.get_mut(&id).unwrap().get_mut(&key("vpc")).unwrap().plan_output =
-        crate::config::model::PlanOutput::Summary;
+    story.scene.row_mut(&id, &key("vpc")).unwrap().plan_output = crate::config::model::PlanOutput::Summary;
     let mut with_text = result(Mode::Plan, "+1", "bundle");
     with_text.plan_text = Some("secret".to_owned());
 

@@ -149,7 +149,7 @@ impl Story {
     }
 
     pub fn policy(&mut self, change: impl FnOnce(&mut RepoConfig)) {
-        change(self.scene.repo.config.get_or_insert_default());
+        change(Arc::make_mut(self.scene.repo.config.get_or_insert_default()));
     }
 
     /// One decision a second later, committed.

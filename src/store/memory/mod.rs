@@ -233,7 +233,7 @@ impl Store for MemoryStore {
 
     async fn save_config(&self, repo_id: i64, config: Option<&RepoConfig>, sha: &str) -> Result<()> {
         if let Some(repo) = self.state().tables.repos.get_mut(&repo_id) {
-            repo.config = config.cloned();
+            repo.config = config.cloned().map(Arc::new);
             repo.config_sha = sha.to_owned();
         }
         Ok(())
@@ -245,7 +245,7 @@ impl Store for MemoryStore {
     }
 
     async fn save_drift_issue(&self, stack: &StackId, issue: Option<i64>) -> Result<()> {
-        if let Some(stack) = self.state().tables.stacks.get_mut(stack) {
+        if let Some(stack) = Arc::make_mut(&mut self.state().tables.stacks).get_mut(stack) {
             stack.drift_issue = issue;
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! Repositories, runs and what hangs on them, with the constraints that the schema states in SQL.
 //!
-//! A commit works on a copy that replaces the original when nothing failed, so it needs no undo.
+//! A commit works on a copy that replaces the original when nothing failed, so it needs no undo. The copy shares every table
+//! that the commit does not write to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,16 +20,17 @@ pub(super) struct Tables {
     pub(super) installations: BTreeMap<i64, Installation>,
     /// `suspended` is the installation's, see [`Tables::repo`].
     pub(super) repos: BTreeMap<i64, Repo>,
-    pub(super) graphs: BTreeMap<(i64, Sha), KeptGraph>,
-    pub(super) stacks: BTreeMap<StackId, StackRecord>,
-    pub(super) runs: BTreeMap<RunId, Arc<Run>>,
-    pub(super) rows: BTreeMap<(RunId, StackId), Arc<Row>>,
-    pub(super) plan_texts: BTreeMap<(RunId, StackId), Arc<str>>,
-    verdicts: BTreeMap<(RunId, StackId, String), Arc<Verdict>>,
-    pub(super) dispatches: BTreeMap<DispatchId, Arc<Dispatch>>,
+    pub(super) graphs: Arc<BTreeMap<(i64, Sha), KeptGraph>>,
+    pub(super) stacks: Arc<BTreeMap<StackId, StackRecord>>,
+    pub(super) runs: Arc<BTreeMap<RunId, Arc<Run>>>,
+    /// Shared with the scenes that were loaded.
+    rows: Arc<BTreeMap<RunId, Arc<BTreeMap<StackKey, Row>>>>,
+    pub(super) plan_texts: Arc<BTreeMap<(RunId, StackId), Arc<str>>>,
+    verdicts: Arc<BTreeMap<(RunId, StackId, String), Arc<Verdict>>>,
+    pub(super) dispatches: Arc<BTreeMap<DispatchId, Arc<Dispatch>>>,
     pub(super) locks: BTreeMap<StackId, Lock>,
-    pub(super) drift: BTreeMap<(StackId, RunId), Arc<DriftSeen>>,
-    pub(super) once: BTreeSet<String>,
+    pub(super) drift: Arc<BTreeMap<(StackId, RunId), Arc<DriftSeen>>>,
+    pub(super) once: Arc<BTreeSet<String>>,
     /// By repository; absent is 0.
     locks_versions: BTreeMap<i64, i64>,
 }
@@ -59,11 +61,13 @@ impl Tables {
         Some(Repo { suspended, ..repo.clone() })
     }
 
+    /// Sorted by key.
     pub(super) fn rows_of(&self, run: &RunId) -> Vec<Row> {
-        let mut rows: Vec<Row> =
-            self.rows.values().filter(|row| row.run_id == *run).map(|row| Row::clone(row)).collect();
-        rows.sort_by(|a, b| a.key.cmp(&b.key));
-        rows
+        self.rows.get(run).into_iter().flat_map(|rows| rows.values()).cloned().collect()
+    }
+
+    fn row(&self, run: &RunId, stack: &StackId) -> Option<&Row> {
+        self.rows.get(run)?.values().find(|row| row.stack_id == *stack)
     }
 
     pub(super) fn scene(&self, id: &RunId) -> Option<Scene> {
@@ -83,10 +87,7 @@ impl Tables {
 
     fn scene_of(&self, repo: Repo, pr_number: i64, runs: Vec<&Arc<Run>>) -> Scene {
         let runs: BTreeMap<RunId, Run> = runs.into_iter().map(|run| (run.id.clone(), Run::clone(run))).collect();
-        let mut rows: BTreeMap<RunId, BTreeMap<StackKey, Row>> = BTreeMap::new();
-        for row in self.rows.values().filter(|row| runs.contains_key(&row.run_id)) {
-            rows.entry(row.run_id.clone()).or_default().insert(row.key.clone(), Row::clone(row));
-        }
+        let rows = runs.keys().filter_map(|run| Some((run.clone(), Arc::clone(self.rows.get(run)?)))).collect();
         let dispatches = self.dispatches.values().filter(|one| runs.contains_key(&one.run_id));
         let verdicts = self.verdicts.values().filter(|one| runs.contains_key(&one.run_id));
         let locks = self.locks.values().filter(|lock| lock.repo_id == repo.id);
@@ -139,7 +140,7 @@ impl Tables {
             *stored += 1;
         }
         for name in &effects.once {
-            if !self.once.insert(clean(name).into_owned()) {
+            if !Arc::make_mut(&mut self.once).insert(clean(name).into_owned()) {
                 return Err(taken());
             }
         }
@@ -155,17 +156,18 @@ impl Tables {
             if !self.runs.contains_key(&row.run_id) {
                 return Err(refused("a row without its run"));
             }
-            self.rows.insert((row.run_id.clone(), row.stack_id.clone()), Arc::new(row.clone()));
+            let rows = Arc::make_mut(&mut self.rows).entry(row.run_id.clone()).or_default();
+            Arc::make_mut(rows).insert(row.key.clone(), row.clone());
         }
         for dispatch in &changes.dispatches {
             self.put_dispatch(dispatch)?;
         }
         for verdict in &changes.verdicts {
-            if !self.rows.contains_key(&(verdict.run_id.clone(), verdict.stack_id.clone())) {
+            if self.row(&verdict.run_id, &verdict.stack_id).is_none() {
                 return Err(refused("a verdict without its row"));
             }
             let id = (verdict.run_id.clone(), verdict.stack_id.clone(), verdict.name.clone());
-            self.verdicts.insert(id, Arc::new(verdict.clone()));
+            Arc::make_mut(&mut self.verdicts).insert(id, Arc::new(verdict.clone()));
         }
         self.release_locks(changes)?;
         for lock in &changes.locks_taken {
@@ -178,14 +180,15 @@ impl Tables {
         }
         for drift in &effects.drift {
             self.stack(drift.repo_id, &drift.key)?;
-            self.drift.insert((drift.stack_id.clone(), drift.run_id.clone()), Arc::new(drift.clone()));
+            Arc::make_mut(&mut self.drift)
+                .insert((drift.stack_id.clone(), drift.run_id.clone()), Arc::new(drift.clone()));
         }
         for plan in &effects.plan_texts {
             let id = (plan.run_id.clone(), plan.stack_id.clone());
-            if !self.rows.contains_key(&id) {
+            if self.row(&plan.run_id, &plan.stack_id).is_none() {
                 return Err(refused("a plan text without its row"));
             }
-            self.plan_texts.insert(id, clean(&plan.text).into());
+            Arc::make_mut(&mut self.plan_texts).insert(id, clean(&plan.text).into());
         }
         if let Some(graph) = &effects.graph {
             self.put_graph(graph)?;
@@ -224,7 +227,7 @@ impl Tables {
         if !self.repos.contains_key(&run.repo_id) {
             return Err(refused("a run without its repository"));
         }
-        self.runs.insert(run.id.clone(), Arc::new(run.clone()));
+        Arc::make_mut(&mut self.runs).insert(run.id.clone(), Arc::new(run.clone()));
         Ok(())
     }
 
@@ -241,7 +244,7 @@ impl Tables {
         if !self.runs.contains_key(&dispatch.run_id) {
             return Err(refused("a dispatch without its run"));
         }
-        self.dispatches.insert(dispatch.id.clone(), Arc::new(dispatch.clone()));
+        Arc::make_mut(&mut self.dispatches).insert(dispatch.id.clone(), Arc::new(dispatch.clone()));
         Ok(())
     }
 
@@ -258,7 +261,7 @@ impl Tables {
         }
         // The holder may be a run of another pull request: whoever decides about it now must load it again.
         for holder in unseen {
-            if let Some(run) = self.runs.get_mut(holder) {
+            if let Some(run) = Arc::make_mut(&mut self.runs).get_mut(holder) {
                 Arc::make_mut(run).version += 1;
             }
         }
@@ -284,7 +287,7 @@ impl Tables {
             return Err(refused("a stack without its repository"));
         }
         let id = StackId::of(repo_id, key.as_str());
-        Ok(self.stacks.entry(id.clone()).or_insert_with(|| StackRecord {
+        Ok(Arc::make_mut(&mut self.stacks).entry(id.clone()).or_insert_with(|| StackRecord {
             id,
             repo_id,
             key: key.clone(),
@@ -309,7 +312,7 @@ impl Tables {
             created_at: stored.created_at,
             graph: Arc::new(stored.graph.clone()),
         };
-        self.graphs.insert((stored.repo_id, stored.sha.clone()), kept);
+        Arc::make_mut(&mut self.graphs).insert((stored.repo_id, stored.sha.clone()), kept);
         Ok(())
     }
 
@@ -325,7 +328,7 @@ impl Tables {
         }
         let Some(stored) = self.graphs.get(&(repo_id, sha.clone())) else { return };
         let present = local_keys(&stored.graph);
-        for stack in self.stacks.values_mut().filter(|stack| stack.repo_id == repo_id) {
+        for stack in Arc::make_mut(&mut self.stacks).values_mut().filter(|stack| stack.repo_id == repo_id) {
             if present.contains(stack.key.as_str()) {
                 stack.removed_at = None;
             } else {
@@ -363,29 +366,31 @@ impl Tables {
         let runs: BTreeSet<RunId> =
             self.runs.values().filter(|run| run.repo_id == id).map(|run| run.id.clone()).collect();
         self.repos.remove(&id);
-        self.graphs.retain(|(repo_id, _), _| *repo_id != id);
-        self.stacks.retain(|_, stack| stack.repo_id != id);
+        Arc::make_mut(&mut self.graphs).retain(|(repo_id, _), _| *repo_id != id);
+        Arc::make_mut(&mut self.stacks).retain(|_, stack| stack.repo_id != id);
         self.locks.retain(|_, lock| lock.repo_id != id && !runs.contains(&lock.run_id));
-        self.drift.retain(|_, drift| drift.repo_id != id);
-        self.runs.retain(|run, _| !runs.contains(run));
-        self.rows.retain(|(run, _), _| !runs.contains(run));
-        self.plan_texts.retain(|(run, _), _| !runs.contains(run));
-        self.verdicts.retain(|(run, ..), _| !runs.contains(run));
-        self.dispatches.retain(|_, dispatch| !runs.contains(&dispatch.run_id));
+        Arc::make_mut(&mut self.drift).retain(|_, drift| drift.repo_id != id);
+        Arc::make_mut(&mut self.runs).retain(|run, _| !runs.contains(run));
+        Arc::make_mut(&mut self.rows).retain(|run, _| !runs.contains(run));
+        Arc::make_mut(&mut self.plan_texts).retain(|(run, _), _| !runs.contains(run));
+        Arc::make_mut(&mut self.verdicts).retain(|(run, ..), _| !runs.contains(run));
+        Arc::make_mut(&mut self.dispatches).retain(|_, dispatch| !runs.contains(&dispatch.run_id));
     }
 
     /// Drops plan texts and drift from before these times; answers how many.
     pub(super) fn prune(&mut self, plan_text_before: Millis, drift_before: Millis) -> usize {
         let before = self.plan_texts.len() + self.drift.len();
-        let rows = &self.rows;
-        self.plan_texts.retain(|id, _| rows.get(id).is_none_or(|row| row.updated_at >= plan_text_before));
+        let fresh =
+            |run: &RunId, stack: &StackId| self.row(run, stack).is_none_or(|row| row.updated_at >= plan_text_before);
+        let kept = self.plan_texts.iter().filter(|((run, stack), _)| fresh(run, stack));
+        self.plan_texts = Arc::new(kept.map(|(id, text)| (id.clone(), text.clone())).collect());
         let mut newest: BTreeMap<StackId, (Millis, RunId)> = BTreeMap::new();
         for drift in self.drift.values() {
             let at = (drift.checked_at, drift.run_id.clone());
             let kept = newest.entry(drift.stack_id.clone()).or_insert_with(|| at.clone());
             *kept = at.max(kept.clone());
         }
-        self.drift.retain(|(stack, run), drift| {
+        Arc::make_mut(&mut self.drift).retain(|(stack, run), drift| {
             drift.checked_at >= drift_before || newest.get(stack).is_some_and(|(_, kept)| kept == run)
         });
         before - self.plan_texts.len() - self.drift.len()

@@ -1,6 +1,7 @@
 //! The scene of one decision, read from one snapshot.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use sqlx::{ColumnIndex, Decode, Encode, Executor, IntoArguments, QueryBuilder, Type, query};
 
@@ -95,7 +96,7 @@ where
 
         Ok(Scene {
             pr_number,
-            rows,
+            rows: rows.into_iter().map(|(run, rows)| (run, Arc::new(rows))).collect(),
             dispatches: dispatches.into_iter().map(|one| (one.id.clone(), one)).collect::<BTreeMap<DispatchId, _>>(),
             verdicts: verdicts
                 .into_iter()

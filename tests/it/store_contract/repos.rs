@@ -19,7 +19,7 @@ pub async fn a_repository_keeps_its_configuration_when_it_is_saved_again(store: 
     let renamed = Repo { default_branch: "trunk".into(), private: false, ..repo(REPO, "acme/stacks") };
     store.save_repo(&renamed).await.unwrap();
     let expected =
-        Repo { config: Some(config), config_sha: "abc".into(), default_graph: Some(sha(1)), ..renamed.clone() };
+        Repo { config: Some(config.into()), config_sha: "abc".into(), default_graph: Some(sha(1)), ..renamed.clone() };
     assert_eq!(store.repo(REPO).await.unwrap(), Some(expected));
 
     store.save_config(REPO, None, "def").await.unwrap();
