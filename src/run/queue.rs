@@ -76,10 +76,12 @@ impl Line {
         Some(1 + self.queue[..at].iter().filter(|before| before.wants.iter().any(|key| wants.contains(key))).count())
     }
 
-    /// Waiting would never end: whoever holds a stack waits, in the end, for this very pull request.
+    /// Waiting would never end: whoever holds a stack, or comes before on it, waits in the end for this very pull request.
     pub fn closes_a_circle(&self, pr_number: i64, wants: &BTreeSet<StackKey>) -> bool {
         let mut seen = BTreeSet::new();
-        let mut open: Vec<i64> = self.holds(pr_number, wants).values().map(Hold::pr_number).collect();
+        let number_of = |(_, hold): (StackKey, Hold<'_>)| hold.pr_number();
+        let mut open: Vec<i64> =
+            self.all_holds_before(self.queue.len(), pr_number, wants).into_iter().map(number_of).collect();
         while let Some(number) = open.pop() {
             if number == pr_number && number != 0 {
                 return true;
@@ -87,15 +89,27 @@ impl Line {
             if !seen.insert(number) {
                 continue;
             }
-            let waiting = self.queue.iter().filter(|run| run.pr_number == number);
-            open.extend(waiting.flat_map(|run| self.holds_of(&run.id).into_values()).map(|hold| hold.pr_number()));
+            for (at, run) in self.queue.iter().enumerate().filter(|(_, run)| run.pr_number == number) {
+                let wants = run.wants.iter().cloned().collect();
+                open.extend(self.all_holds_before(at, number, &wants).into_iter().map(number_of));
+            }
         }
         false
     }
 
     fn holds_before(&self, end: usize, pr_number: i64, wants: &BTreeSet<StackKey>) -> BTreeMap<StackKey, Hold<'_>> {
+        let mut holds = BTreeMap::new();
+        for (key, hold) in self.all_holds_before(end, pr_number, wants) {
+            holds.entry(key).or_insert(hold);
+        }
+        holds
+    }
+
+    /// Everyone who comes before: the holders of the locks, then those who wait, in their order.
+    fn all_holds_before(&self, end: usize, pr_number: i64, wants: &BTreeSet<StackKey>) -> Vec<(StackKey, Hold<'_>)> {
         let is_foreign = |lock: &Lock| lock.pr_number == 0 || lock.pr_number != pr_number;
-        let mut holds: BTreeMap<StackKey, Hold<'_>> = BTreeMap::new();
+        let locks = wants.iter().filter_map(|key| self.locks.get(key)).filter(|lock| is_foreign(lock));
+        let mut holds: Vec<(StackKey, Hold<'_>)> = locks.map(|lock| (lock.key.clone(), Hold::Locked(lock))).collect();
         // What waits for this pull request itself cannot come before it.
         let mut stuck: BTreeSet<&StackKey> =
             self.locks.values().filter(|lock| !is_foreign(lock)).map(|lock| &lock.key).collect();
@@ -107,14 +121,8 @@ impl Line {
                 stuck.extend(&run.wants);
                 continue;
             }
-            for key in run.wants.iter().filter(|key| wants.contains(*key)) {
-                holds.entry(key.clone()).or_insert(Hold::Waits(run));
-            }
-        }
-        for key in wants {
-            if let Some(lock) = self.locks.get(key).filter(|lock| is_foreign(lock)) {
-                holds.insert(key.clone(), Hold::Locked(lock));
-            }
+            let shared = run.wants.iter().filter(|key| wants.contains(*key));
+            holds.extend(shared.map(|key| (key.clone(), Hold::Waits(run))));
         }
         holds
     }

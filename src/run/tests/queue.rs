@@ -111,6 +111,15 @@ fn waiting_that_would_never_end_is_seen() {
 }
 
 #[test]
+fn who_waits_for_a_locked_stack_before_counts_in_a_circle_as_its_holder_does() {
+    // #4 lets `vpc` go one day, but then #2 comes first, which waits for #3, which waits for #1.
+    let line = line("#1: apps, #4: vpc, #3: eks", "#3: apps, #2: vpc eks");
+    assert_eq!(told(&line.holds(1, &keys("vpc"))), "vpc locked by #4");
+    assert!(line.closes_a_circle(1, &keys("vpc")));
+    assert!(!line.closes_a_circle(5, &keys("vpc")));
+}
+
+#[test]
 fn a_queued_apply_gives_way_to_a_newer_head_and_ends_with_its_pull_request() {
     let mut queued = Story::planned("vpc +1, eks +1, apps +1, svpc +1");
     let run = queued.enqueue("vpc eks");
