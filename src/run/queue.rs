@@ -132,7 +132,11 @@ impl Line {
 pub(super) fn enter(next: &mut Next, id: &RunId) {
     let selected = next.scene.rows(id).filter(|row| row.status == RowStatus::Planned);
     let wants: Vec<StackKey> = selected.map(|row| row.key.clone()).collect();
-    next.run_mut(id).wants.clone_from(&wants);
+    // Whoever came before stays so, whatever the clocks of two servers say.
+    let last = next.scene.queue.last().map(|before| before.created_at);
+    let run = next.run_mut(id);
+    run.created_at = last.map_or(run.created_at, |last| run.created_at.max(last + 1));
+    run.wants.clone_from(&wants);
     let run = &next.scene.runs[id];
     let details = json!({ "repo": next.scene.repo.full_name, "pr": run.pr_number, "stacks": wants });
     let actor = run.requested_by.clone();

@@ -142,6 +142,16 @@ fn a_queued_apply_gives_way_to_a_newer_head_and_ends_with_its_pull_request() {
 }
 
 #[test]
+fn who_came_before_stays_before_whatever_its_clock_said() {
+    let mut story = Story::planned("vpc +1, eks +1, apps +1, svpc +1");
+    let mut before = line("", "#2: vpc").queue.remove(0);
+    before.created_at = story.now + 60_000;
+    story.scene.queue.push(before);
+    let run = story.enqueue("vpc");
+    assert_eq!(Line::of(&story.scene).place_of(&run), Some(2));
+}
+
+#[test]
 fn a_promoted_apply_takes_its_locks_and_opens_its_first_wave() {
     let mut story = Story::planned("vpc +1, eks +1, apps +1, svpc +1");
     let run = story.enqueue("vpc eks");
