@@ -1,15 +1,17 @@
 //! Layer 2: the pull request's state, its reviews, its owners, and whether its base moved on (spec 30 §5.2, §5.3).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::codeowners::Codeowners;
-use super::facts::{Permission, Review, ReviewState};
+use super::facts::{Comparison, Permission, Review, ReviewState};
 use super::{GateScene, Refusal, for_stacks, refusal, team_parts};
 use crate::config::model::{RepoConfig, RequireUpToDate};
 use crate::graph::model::Graph;
 use crate::graph::resolve::{ResolveRequest, resolve};
 use crate::ids::StackKey;
 use crate::render::escape;
+use crate::run::model::Repo;
 
 const NAME: &str = "approvals";
 /// Newest commits that a `base branch` refusal names.
@@ -126,17 +128,25 @@ fn code_owners(scene: &GateScene, approvers: &BTreeSet<String>) -> Vec<Refusal> 
 
 /// The default branch holds changes that this head lacks and that reach a selected stack: its plans are of yesterday.
 pub fn base_branch(scene: &GateScene) -> Option<Refusal> {
-    let policy = scene.policy();
-    let ahead = &scene.facts.ahead;
+    let graph = scene.view.graph_sha().and_then(|sha| scene.scene.graphs.get(sha));
+    base_moved_on(&scene.scene.repo, graph.map(Arc::as_ref), &scene.request.selected, &scene.facts.ahead)
+}
+
+/// The same of a head with this graph, whose default branch has `ahead` what it lacks.
+pub fn base_moved_on(
+    repo: &Repo,
+    graph: Option<&Graph>,
+    selected: &BTreeSet<StackKey>,
+    ahead: &Comparison,
+) -> Option<Refusal> {
+    let policy = repo.policy();
     if policy.apply.require_up_to_date == RequireUpToDate::Off || (ahead.files.is_empty() && !ahead.truncated) {
         return None;
     }
-    let selected = &scene.request.selected;
     let reached: Vec<StackKey> = if ahead.truncated {
         selected.iter().cloned().collect()
     } else {
-        let graph = scene.view.graph_sha().and_then(|sha| scene.scene.graphs.get(sha))?;
-        reached_by(graph, &policy, ahead.files.clone()).into_iter().filter(|key| selected.contains(key)).collect()
+        reached_by(graph?, &policy, ahead.files.clone()).into_iter().filter(|key| selected.contains(key)).collect()
     };
     if reached.is_empty() {
         return None;
@@ -145,7 +155,7 @@ pub fn base_branch(scene: &GateScene) -> Option<Refusal> {
         ahead.commits.iter().rev().take(COMMITS_NAMED).map(|sha| sha.get(..7).unwrap_or(sha).to_owned()).collect();
     let reason = format!(
         "{} has moved on under it since this branch left it ({}); update the branch and plan again",
-        escape::code(&scene.scene.repo.default_branch),
+        escape::code(&repo.default_branch),
         newest.join(", ")
     );
     Some(for_stacks(2, "base branch", reached, reason))

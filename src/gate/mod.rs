@@ -27,7 +27,7 @@ mod locks;
 mod plans;
 mod verdicts;
 
-pub use approvals::reached_by;
+pub use approvals::{base_moved_on, reached_by};
 pub use locks::reason_of;
 
 #[cfg(test)]

@@ -1,13 +1,18 @@
 //! Asking GitHub to run a dispatch, or giving it up: whoever sends is the one to say that it is too late (spec 30 §6.5).
 
+use std::sync::Arc;
+
 use super::{App, Error, Result, Subject, repo_ref};
 use crate::clock::{MINUTE_MS, Millis};
+use crate::config::model::RequireUpToDate;
+use crate::gate;
 use crate::github::api::{DispatchRequest, GitHubError};
-use crate::ids::{DispatchId, RunId};
+use crate::ids::{DispatchId, RunId, StackKey};
 use crate::run::dispatching;
 use crate::run::progress;
 use crate::run::scene::Scene;
 use crate::run::status::{Mode, Trigger};
+use crate::run::supersede;
 
 /// Unsent or unbound for this long, a dispatch is lost.
 pub(super) const LOST_MS: Millis = 30 * MINUTE_MS;
@@ -19,8 +24,8 @@ impl App {
         let _turn = self.turn(format!("dispatch:{dispatch_id}")).await;
         let Some(subject) = self.subject_of(run_id).await? else { return Ok(()) };
         let Some(mut scene) = self.scene_to_send(&subject, run_id, dispatch_id).await? else { return Ok(()) };
-        if self.is_outdated(&scene, run_id).await? {
-            return self.head_moved(&scene.repo, scene.pr_number).await;
+        if !self.still_holds(&scene, &subject, run_id).await? {
+            return Ok(());
         }
         let mut policy_sha = String::new();
         if scene.runs[run_id].mode == Mode::Plan {
@@ -62,15 +67,46 @@ impl App {
         }
     }
 
-    /// An apply that waited in the queue was let through long ago, and may have missed that its head moved (I12).
-    async fn is_outdated(&self, scene: &Scene, run_id: &RunId) -> Result<bool> {
+    /// An apply that waited in the queue was let through long ago, and somebody else's merge often is what let it start. Whether
+    /// its head, its pull request and its base still are as the gate saw them is asked before its first job (I12); if they are
+    /// not, it ends here.
+    async fn still_holds(&self, scene: &Scene, subject: &Subject, run_id: &RunId) -> Result<bool> {
         let run = &scene.runs[run_id];
         if run.wants.is_empty() || run.trigger != Trigger::Comment || scene.rows(run_id).any(|row| row.claim.is_some())
         {
+            return Ok(true);
+        }
+        let (repo, github) = (&scene.repo, repo_ref(&scene.repo));
+        let pull = self.github.pull_request(&github, run.pr_number).await?;
+        if pull.head_sha != run.sha {
+            self.head_moved(repo, run.pr_number).await?;
             return Ok(false);
         }
-        let pull = self.github.pull_request(&repo_ref(&scene.repo), run.pr_number).await?;
-        Ok(pull.head_sha != run.sha)
+        // One that was merged meanwhile goes on, as any apply does.
+        if pull.merged {
+            return Ok(true);
+        }
+        if !pull.open {
+            self.pull_request_closed(repo, run.pr_number).await?;
+            return Ok(false);
+        }
+        if repo.policy().apply.require_up_to_date == RequireUpToDate::Off {
+            return Ok(true);
+        }
+        let ahead = self.github.compare(&github, run.sha.as_str(), &repo.default_branch).await?;
+        let graph = scene.graph_of(run).map(Arc::as_ref);
+        let Some(refusal) = gate::base_moved_on(repo, graph, &run.wants.iter().cloned().collect(), &ahead) else {
+            return Ok(true);
+        };
+        let stacks: Vec<&str> = refusal.stacks.iter().map(StackKey::as_str).collect();
+        let reason = format!("{}: {}", stacks.join(", "), refusal.reason);
+        self.decide(subject, |next| {
+            if !next.scene.runs[run_id].status.is_terminal() && !supersede::is_claimed(next, run_id) {
+                supersede::abandon(next, run_id, &reason);
+            }
+        })
+        .await?;
+        Ok(false)
     }
 
     /// The scene of a dispatch that is wanted and not sent. One that is not wanted any more, or was not for too long, is closed.

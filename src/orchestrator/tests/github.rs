@@ -15,6 +15,8 @@ pub struct Script {
     pub files: Vec<String>,
     /// `.stackorder.yaml` of every directory.
     pub stack_file: Option<&'static str>,
+    /// What the default branch has that a head lacks.
+    pub ahead: Comparison,
     pub trees: BTreeMap<Sha, Vec<(String, String)>>,
     pub jobs: Vec<JobFacts>,
     pub artifacts: Vec<ArtifactFacts>,
@@ -52,6 +54,7 @@ impl Scripted {
             pull,
             files: Vec::new(),
             stack_file: None,
+            ahead: Comparison::default(),
             trees: BTreeMap::new(),
             jobs: Vec::new(),
             artifacts: Vec::new(),
@@ -104,7 +107,7 @@ impl Api for Scripted {
         Ok(("Change".to_owned(), "ada".to_owned()))
     }
     async fn compare(&self, _: &RepoRef, _: &str, _: &str) -> Result<Comparison> {
-        Ok(Comparison::default())
+        Ok(self.script().ahead.clone())
     }
     async fn tree(&self, _: &RepoRef, sha: &Sha) -> Result<(Vec<(String, String)>, bool)> {
         Ok((self.script().trees.get(sha).cloned().unwrap_or_default(), false))

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::model::OnConflict;
+use crate::gate::facts::Comparison;
 use crate::run::binding::{self, DispatchedJob};
 use crate::run::model::{Claim, Lock};
 use crate::run::progress;
@@ -324,23 +325,66 @@ async fn what_a_lost_event_left_in_the_queue_is_served_by_reconcile() {
     assert_eq!(world.apply_of(2).await.id, waiting.id);
 }
 
-#[tokio::test]
-async fn a_promoted_apply_whose_head_moved_unseen_is_not_dispatched() {
+/// #2 was promoted when #1 was merged, #3 waits for it; and its first dispatch waits to be sent.
+async fn promoted() -> (World, Dispatch) {
     let world = World::queueing(ApplyMode::BeforeMerge).await;
-    world.planned_by(1, &["vpc"]).await;
-    world.planned_by(2, &["vpc"]).await;
-    world.asks(1, 11).await;
-    world.asks(2, 12).await;
+    for number in [1, 2, 3] {
+        world.planned_by(number, &["vpc"]).await;
+    }
+    for number in [1, 2, 3] {
+        world.asks(number, 10 + number).await;
+    }
     world.applies(1, "+1").await;
     world.merged(1).await;
     assert_eq!(world.status_of(2).await, RunStatus::Applying);
-
     world.is_about(2);
-    world.github.script().pull.head_sha = sha('f');
+    world.comments().await;
     world.github.script().told.clear();
-    let dispatch =
-        world.dispatches().await.into_iter().find(|one| one.sent_at.is_none() && one.mode == Mode::Apply).unwrap();
+    let run = world.apply_of(2).await.id;
+    let dispatch = world.dispatches().await.into_iter().find(|one| one.run_id == run).unwrap();
+    (world, dispatch)
+}
+
+#[tokio::test]
+async fn a_promoted_apply_whose_head_moved_unseen_is_not_dispatched() {
+    let (world, dispatch) = promoted().await;
+    world.github.script().pull.head_sha = sha('f');
     world.app.send_dispatch(&dispatch.run_id, &dispatch.id).await.unwrap();
     assert_eq!(world.status_of(2).await, RunStatus::Superseded);
     assert!(world.github.script().told.is_empty());
+}
+
+#[tokio::test]
+async fn a_promoted_apply_whose_pull_request_was_closed_unseen_is_not_dispatched() {
+    let (world, dispatch) = promoted().await;
+    world.github.script().pull.open = false;
+    world.app.send_dispatch(&dispatch.run_id, &dispatch.id).await.unwrap();
+    assert_eq!(world.status_of(2).await, RunStatus::Failed);
+    assert!(world.github.script().told.is_empty());
+    assert_eq!((world.locked().await.as_str(), world.status_of(3).await), ("vpc #3", RunStatus::Applying));
+}
+
+/// The gate refuses an apply whose base moved on under it, and the merge that lets a queued one in is what moves it.
+#[tokio::test]
+async fn a_promoted_apply_whose_base_moved_on_under_it_takes_nothing_back() {
+    let (world, dispatch) = promoted().await;
+    world.github.script().ahead =
+        Comparison { files: vec!["vpc/main.tf".to_owned()], truncated: false, commits: vec![sha('e').to_string()] };
+    world.app.send_dispatch(&dispatch.run_id, &dispatch.id).await.unwrap();
+    assert_eq!(world.status_of(2).await, RunStatus::Failed);
+    assert!(world.github.script().told.is_empty());
+    assert_eq!((world.locked().await.as_str(), world.status_of(3).await), ("vpc #3", RunStatus::Applying));
+    let told = world.comments().await;
+    let text = "#2 **Apply of bbbbbbb abandoned before it began:** vpc: `main` has moved on under it since this branch left \
+                it (eeeeeee); update the branch and plan again.";
+    assert!(told.iter().any(|comment| comment == text), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_promoted_apply_beside_what_moved_on_is_dispatched() {
+    let (world, dispatch) = promoted().await;
+    world.github.script().ahead =
+        Comparison { files: vec!["eks/main.tf".to_owned()], truncated: false, commits: vec![sha('e').to_string()] };
+    world.app.send_dispatch(&dispatch.run_id, &dispatch.id).await.unwrap();
+    assert_eq!(world.github.script().told, ["dispatch apply"]);
 }
