@@ -46,7 +46,8 @@ impl<'a> Next<'a> {
     /// Locks and queue as this decision leaves them, if others wait and it freed a stack, moved the queue, or found that nobody
     /// can go on.
     pub fn line_to_serve(&self) -> Option<Line> {
-        if self.scene.queue.is_empty() {
+        // Nothing is dispatched while the installation is suspended; reconcile serves the line when it is back.
+        if self.scene.queue.is_empty() || self.scene.repo.suspended {
             return None;
         }
         let (before, line) = (Line::of(self.before), Line::of(&self.scene));

@@ -388,3 +388,27 @@ async fn a_promoted_apply_beside_what_moved_on_is_dispatched() {
     world.app.send_dispatch(&dispatch.run_id, &dispatch.id).await.unwrap();
     assert_eq!(world.github.script().told, ["dispatch apply"]);
 }
+
+#[tokio::test]
+async fn nobody_is_promoted_while_the_installation_is_suspended() {
+    let world = World::queueing(ApplyMode::BeforeMerge).await;
+    world.planned_by(1, &["vpc"]).await;
+    let apply = Caller::Key(api_key(&["apply"], &[]));
+    let by_hand = CreateRunRequest { stacks: vec!["vpc".to_owned()], ..manual() };
+    let by_hand = world.app.create_run(&apply, &by_hand).await.unwrap().run_id;
+    world.asks(1, 11).await;
+    assert!(world.apply_of(1).await.is_queued());
+
+    let mut installation =
+        Installation { id: 1, account: "acme".into(), account_type: "Organization".into(), suspended: true };
+    world.app.store.save_installation(&installation).await.unwrap();
+    world.app.report_result(&apply, &by_hand, &key("vpc"), &result(Mode::Apply, "+1", "b")).await.unwrap();
+    assert_eq!(world.locked().await, "");
+    assert!(world.apply_of(1).await.is_queued(), "its dispatch could not be sent");
+
+    installation.suspended = false;
+    world.app.store.save_installation(&installation).await.unwrap();
+    world.clock.advance(3 * crate::clock::MINUTE_MS);
+    world.app.reconcile().await.unwrap();
+    assert_eq!((world.locked().await.as_str(), world.status_of(1).await), ("vpc #1", RunStatus::Applying));
+}
