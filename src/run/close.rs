@@ -23,18 +23,24 @@ pub fn merged(next: &mut Next, head: &Sha, release_locks: bool) -> Vec<Lock> {
         next.scene.repo.default_graph = Some(graph.clone());
         next.effects.default_graph = Some(graph);
     }
+    end_queued_comment(next);
     if release_locks { merged_before(next) } else { Vec::new() }
+}
+
+/// What a comment asked for and still waits ends with the merge, which may ask anew.
+fn end_queued_comment(next: &mut Next) {
+    let queued = queue::own(&next.scene).filter(|run| run.trigger == Trigger::Comment).map(|run| run.id.clone());
+    if let Some(queued) = queued {
+        queue::leave(next, &queued, "the pull request is merged");
+    }
 }
 
 /// A merge that was recorded before, told again: its locks go if they are still there, and later merges keep the graph.
 pub fn merged_before(next: &mut Next) -> Vec<Lock> {
-    match next.scene.apply_in_flight().map(|run| (run.id.clone(), run.is_queued() && run.trigger == Trigger::Comment)) {
-        Some((queued, true)) => queue::leave(next, &queued, "the pull request is merged"),
-        Some((apply, false)) => {
-            next.run_mut(&apply).release_at_end = Some(Release::Merge);
-            return Vec::new();
-        }
-        None => {}
+    end_queued_comment(next);
+    if let Some(apply) = next.scene.apply_in_flight().map(|run| run.id.clone()) {
+        next.run_mut(&apply).release_at_end = Some(Release::Merge);
+        return Vec::new();
     }
     release_merged(next)
 }

@@ -412,3 +412,21 @@ async fn nobody_is_promoted_while_the_installation_is_suspended() {
     world.app.reconcile().await.unwrap();
     assert_eq!((world.locked().await.as_str(), world.status_of(1).await), ("vpc #1", RunStatus::Applying));
 }
+
+#[tokio::test]
+async fn a_merge_asks_anew_for_what_a_comment_asked_for_before_the_mode_changed() {
+    let world = World::queueing(ApplyMode::BeforeMerge).await;
+    world.planned_by(1, &["vpc"]).await;
+    world.planned_by(2, &["vpc"]).await;
+    world.asks(1, 11).await;
+    world.asks(2, 12).await;
+    let asked = world.apply_of(2).await;
+    let mut config = RepoConfig::default();
+    config.apply.mode = ApplyMode::OnMerge;
+    world.app.store.save_config(REPO, Some(&config), "g").await.unwrap();
+
+    world.merged(2).await;
+    assert_eq!(world.app.store.run(&asked.id).await.unwrap().unwrap().status, RunStatus::Failed);
+    let merge = world.apply_of(2).await;
+    assert!(merge.is_queued() && merge.is_merge_apply(), "{merge:?}");
+}
