@@ -61,9 +61,9 @@ enum MergeDiffers {
 
 /// The stacks that a request selects, and the workflow runs whose artifacts hold their plans.
 #[derive(Default)]
-struct Wanted {
-    selected: BTreeSet<StackKey>,
-    artifact_runs: BTreeSet<i64>,
+pub(super) struct Wanted {
+    pub selected: BTreeSet<StackKey>,
+    pub artifact_runs: BTreeSet<i64>,
 }
 
 /// What one request to apply asks for.
@@ -184,7 +184,7 @@ impl App {
     }
 
     /// The pull request, read again while GitHub has not worked out whether it merges.
-    async fn settled_pull(&self, repo: &Repo, number: i64) -> Result<PullRequest> {
+    pub(super) async fn settled_pull(&self, repo: &Repo, number: i64) -> Result<PullRequest> {
         let mut reads = 1;
         loop {
             let pull = self.github.pull_request(&repo_ref(repo), number).await?;
@@ -198,10 +198,21 @@ impl App {
 
     /// Everything GitHub is asked for before the decision. A first look at the scene tells what is worth asking.
     async fn gather(&self, repo: &Repo, pull: PullRequest, asked: &Asked<'_>) -> Result<Gathered> {
-        let github = repo_ref(repo);
-        let policy = repo.policy();
         let scene = self.store.pull_scene(repo.id, pull.number).await?;
         let wanted = scene.as_ref().map(|scene| wanted(scene, asked)).unwrap_or_default();
+        self.gather_for(repo, pull, asked, wanted).await
+    }
+
+    /// The same for stacks that are known already.
+    pub(super) async fn gather_for(
+        &self,
+        repo: &Repo,
+        pull: PullRequest,
+        asked: &Asked<'_>,
+        wanted: Wanted,
+    ) -> Result<Gathered> {
+        let github = repo_ref(repo);
+        let policy = repo.policy();
         let selected = &wanted.selected;
 
         let default_head = self.github.branch_head(&github, &repo.default_branch).await?;
@@ -232,7 +243,7 @@ impl App {
             if policy.apply.require_codeowner_review { self.codeowners(repo, &default_head).await? } else { None };
         let owner_members = self.owner_members(repo, codeowners.as_deref(), selected, reviewers.keys()).await?;
         let ahead = match policy.apply.require_up_to_date {
-            RequireUpToDate::Affected if pull.open || asked.entry == Entry::AfterMerge => {
+            RequireUpToDate::Affected if looks_at_base(asked.entry, &pull) => {
                 self.github.compare(&github, asked.sha.as_str(), &repo.default_branch).await?
             }
             RequireUpToDate::Affected | RequireUpToDate::Off => Comparison::default(),
@@ -341,6 +352,15 @@ impl App {
             }
         }
         Ok(members)
+    }
+}
+
+/// Whether it counts what the default branch holds that the commit lacks.
+fn looks_at_base(entry: Entry, pull: &PullRequest) -> bool {
+    match entry {
+        Entry::AfterMerge => true,
+        Entry::Comment | Entry::Merge => pull.open,
+        Entry::ProtectionRule { .. } => false,
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! - `runner_calls`: what jobs and keys call: register, upload, claim, result, verdict, manual runs; `unlock`: what a key may free.
 //! - `installations`, `pull_requests`, `comments`, `workflow_runs`: one file per kind of webhook.
-//! - `plans`, `applies`: starting dispatched plans and applies.
+//! - `plans`, `applies`: starting dispatched plans and applies; `deployments`: whether their jobs may go on to an environment.
 //! - `promotions`: queued applies that a decision lets start, in its own commit.
 //! - `cross_repo`: plans in other repositories after an apply.
 //! - `dispatches`, `rendering`: the jobs that write to GitHub.
@@ -29,6 +29,7 @@ use crate::store::{Store, StoreError};
 mod applies;
 mod comments;
 mod cross_repo;
+mod deployments;
 mod dispatches;
 mod drift;
 mod installations;

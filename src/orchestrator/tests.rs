@@ -1,6 +1,7 @@
 //! The orchestrator over maps and a scripted GitHub.
 
 mod cross_repo;
+mod deployments;
 mod github;
 mod queue;
 mod recovery;
