@@ -204,7 +204,7 @@ impl App {
                 if event.action != "rerequested" || event.sender_is_bot {
                     return Ok(());
                 }
-                self.check_rerequested(&repo, &event.name, event.head_sha.as_str(), &event.sender).await
+                self.check_rerequested(&repo, &event, &delivery.id).await
             }
             Event::WorkflowRun(event) => {
                 let Some(repo) = self.known(event.repo.id).await? else { return Ok(()) };
