@@ -32,8 +32,8 @@ use crate::waves::waves;
 const MERGEABLE_READS_MAX: u32 = 5;
 const MERGEABLE_PAUSE: Duration = Duration::from_secs(2);
 /// So often is everything gathered anew because another plan came in meanwhile.
-const GATHER_TRIES_MAX: u32 = 3;
-const STILL_MOVING: &str =
+pub(super) const GATHER_TRIES_MAX: u32 = 3;
+pub(super) const STILL_MOVING: &str =
     "The plans of this pull request kept changing while the gate was asked; ask again when they rest";
 /// What a plan of the head is behind when the merge brought other files.
 const THE_MERGE: &str = "the merge";
@@ -77,6 +77,8 @@ pub(super) struct Asked<'a> {
     pub run_id: RunId,
     /// The commits whose plans count, newest first.
     pub commits: Vec<Sha>,
+    /// The digest of the plans that the requester has seen, if that binds the request.
+    pub plan_set_digest: Option<&'a str>,
 }
 
 /// What a request that nothing refuses brought about.
@@ -111,6 +113,7 @@ impl App {
             sha: pull.head_sha.clone(),
             run_id: self.new_run_id(),
             commits: vec![pull.head_sha.clone()],
+            plan_set_digest: None,
         };
         let refuse = |reason: &str| Outcome::refused(reason, refused_text(&comment.command, reason));
         for _ in 0..GATHER_TRIES_MAX {
@@ -153,6 +156,7 @@ impl App {
             sha: merge.clone(),
             run_id: self.new_run_id(),
             commits: vec![merge.clone(), pull.head_sha.clone()],
+            plan_set_digest: None,
         };
         let subject = Subject::Pull { repo_id: repo.id, number: pull.number };
         for _ in 0..GATHER_TRIES_MAX {
@@ -197,7 +201,7 @@ impl App {
     }
 
     /// Everything GitHub is asked for before the decision. A first look at the scene tells what is worth asking.
-    async fn gather(&self, repo: &Repo, pull: PullRequest, asked: &Asked<'_>) -> Result<Gathered> {
+    pub(super) async fn gather(&self, repo: &Repo, pull: PullRequest, asked: &Asked<'_>) -> Result<Gathered> {
         let scene = self.store.pull_scene(repo.id, pull.number).await?;
         let wanted = scene.as_ref().map(|scene| wanted(scene, asked)).unwrap_or_default();
         self.gather_for(repo, pull, asked, wanted).await
@@ -428,7 +432,7 @@ pub(super) fn start_apply(
         requester: asked.requester.to_owned(),
         selected: selected.clone(),
         unknown,
-        plans_changed: false,
+        plans_changed: asked.plan_set_digest.is_some_and(|seen| seen != view.digest(&before)),
     };
     let refusals = gate::evaluate(&GateScene {
         request: &request,

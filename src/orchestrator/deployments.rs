@@ -111,6 +111,7 @@ impl App {
             sha: run.sha.clone(),
             run_id: run.id.clone(),
             commits: vec![run.sha.clone()],
+            plan_set_digest: None,
         };
         let wanted = Wanted { selected: carried(scene, &run.id, dispatch), artifact_runs: BTreeSet::new() };
         self.gather_for(&scene.repo, pull, &asked, wanted).await

@@ -5,6 +5,7 @@ mod deployments;
 mod github;
 mod queue;
 mod recovery;
+mod requests;
 
 use std::sync::Arc;
 

@@ -24,7 +24,7 @@ mod links;
 mod lists;
 mod locks;
 pub mod outcome;
-mod pull;
+pub mod pull;
 pub mod queue;
 pub mod refusal;
 pub mod run_comment;
