@@ -56,6 +56,22 @@ pub struct CreateRunResponse {
     pub run: Option<RunJson>,
 }
 
+/// A re-run takes no words: the run says what is planned again.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RerunRequest {}
+
+/// Asks for an apply of what the caller has seen.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RequestApplyRequest {
+    /// `plan_set_digest` of the run that was looked at.
+    pub plan_set_digest: String,
+    /// Keys as in a comment; none is every stack.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stacks: Vec<String>,
+}
+
 /// Answered with a `graph::resolution::Resolution`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct GraphUploadRequest {
@@ -217,6 +233,9 @@ pub struct RunJson {
     pub queue: Option<QueueJson>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub html_url: String,
+    /// What a request to apply is bound to: the plans of the run's commit as they stand now.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub plan_set_digest: String,
 }
 
 /// Where an apply waits, and for whom.
@@ -282,6 +301,7 @@ impl RunJson {
             warnings: run.warnings.clone(),
             queue: None,
             html_url: format!("{base_url}/runs/{}", run.id),
+            plan_set_digest: String::new(),
         }
     }
 }

@@ -6,6 +6,7 @@
 //! - `facts`: what GitHub says, gathered before the decision.
 //! - `authorization`, `approvals`, `plans`, `verdicts`, `locks`: one file per layer.
 //! - `codeowners`: who owns a path.
+//! - `deployment`: what GitHub is answered when it asks for a job that waits for an environment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use facts::{ArtifactFacts, Comparison, Membership, Permission, PullRequest, Revi
 mod approvals;
 mod authorization;
 pub mod codeowners;
+pub mod deployment;
 pub mod facts;
 mod locks;
 mod plans;

@@ -14,7 +14,7 @@ use super::Shared;
 use super::errors::ApiError;
 use crate::api::{
     BODY_BYTES_MAX, CheckVerdict, ClaimRequest, CreateRunRequest, GRAPH_BYTES_MAX, GraphUploadRequest,
-    RESULT_BYTES_MAX, StackResult, UnlockRequest,
+    RESULT_BYTES_MAX, RequestApplyRequest, RerunRequest, StackResult, UnlockRequest,
 };
 
 #[cfg(test)]
@@ -41,7 +41,10 @@ where
         let bytes = read(&parts.headers, body, B::BYTES_MAX).await;
         let caller = C::from_request_parts(&mut parts, shared).await?;
         let Named(named) = Named::from_request_parts(&mut parts, shared).await?;
-        let body = parsed(&parts.headers, &bytes?)?;
+        let body = match bytes? {
+            bytes if B::IS_OPTIONAL && bytes.iter().all(u8::is_ascii_whitespace) => parsed(&parts.headers, b"{}")?,
+            bytes => parsed(&parts.headers, &bytes)?,
+        };
         Ok(Self { caller, named, body })
     }
 }
@@ -49,12 +52,19 @@ where
 /// What a route takes as its body, and how much of it.
 pub trait RequestBody: DeserializeOwned {
     const BYTES_MAX: usize = BODY_BYTES_MAX;
+    /// No body says as much as an empty object.
+    const IS_OPTIONAL: bool = false;
 }
 
 impl RequestBody for CreateRunRequest {}
 impl RequestBody for ClaimRequest {}
 impl RequestBody for CheckVerdict {}
 impl RequestBody for UnlockRequest {}
+impl RequestBody for RequestApplyRequest {}
+
+impl RequestBody for RerunRequest {
+    const IS_OPTIONAL: bool = true;
+}
 
 impl RequestBody for GraphUploadRequest {
     const BYTES_MAX: usize = GRAPH_BYTES_MAX;

@@ -91,6 +91,13 @@ impl From<CallError> for ApiError {
     fn from(error: CallError) -> Self {
         match error {
             CallError::Refused(refused) => refused.into(),
+            CallError::Gate(refusals) => {
+                let reasons: Vec<String> = refusals
+                    .iter()
+                    .map(|refusal| format!("layer {}, {}: {}", refusal.layer, refusal.name, refusal.reason))
+                    .collect();
+                Self::new(StatusCode::CONFLICT, "refused", reasons.join("; ")).with(json!({ "failures": refusals }))
+            }
             CallError::Locked { message, conflicts } => {
                 Self::new(StatusCode::LOCKED, "locked", message).with(json!({ "conflicts": conflicts }))
             }

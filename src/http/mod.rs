@@ -46,6 +46,8 @@ pub fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/runs", post(runs::create))
         .route("/v1/runs/{id}", get(runs::read))
         .route("/v1/runs/{id}/graph", post(runs::graph))
+        .route("/v1/runs/{id}/rerun", post(runs::rerun))
+        .route("/v1/runs/{id}/apply", post(runs::apply))
         .route("/v1/runs/{id}/stacks/{key}/result", post(runs::result))
         .route("/v1/runs/{id}/stacks/{key}/claim", post(runs::claim))
         .route("/v1/runs/{id}/stacks/{key}/checks/{name}", post(runs::verdict))

@@ -1,4 +1,4 @@
-//! What jobs and API keys call under `/v1` (spec 20 §5.1–§5.5, §5.8).
+//! What jobs and API keys call under `/v1` (spec 20 §5.1–§5.5, §5.7, §5.8, §8).
 
 use std::sync::Arc;
 
@@ -11,22 +11,42 @@ use super::call::{Call, Named};
 use super::errors::ApiError;
 use crate::api::{
     CheckJson, CheckVerdict, ClaimRequest, ClaimResponse, CreateRunRequest, CreateRunResponse, GraphUploadRequest,
-    RunJson, RunStackJson, StackResult, UnlockRequest, UnlockResponse,
+    RequestApplyRequest, RerunRequest, RunJson, RunStackJson, StackResult, UnlockRequest, UnlockResponse,
 };
 use crate::graph::resolution::Resolution;
 use crate::ids::{RunId, StackKey};
+use crate::orchestrator::actor::Actor;
 use crate::orchestrator::runner_calls::Caller;
 use crate::store::ApiKey;
 
 type Shares = State<Arc<Shared>>;
 type Answer<T> = Result<Json<T>, ApiError>;
+type Made = (StatusCode, Json<CreateRunResponse>);
 
 pub async fn create(
     State(shared): Shares,
     Call { caller, named: (), body }: Call<Caller, (), CreateRunRequest>,
-) -> Result<(StatusCode, Json<CreateRunResponse>), ApiError> {
-    let answer = shared.app.create_run(&caller, &body).await?;
-    Ok((if answer.existing { StatusCode::OK } else { StatusCode::CREATED }, Json(answer)))
+) -> Result<Made, ApiError> {
+    Ok(made(shared.app.create_run(&caller, &body).await?))
+}
+
+/// 201 for a new run, 200 for one that was there.
+fn made(answer: CreateRunResponse) -> Made {
+    (if answer.existing { StatusCode::OK } else { StatusCode::CREATED }, Json(answer))
+}
+
+pub async fn rerun(
+    State(shared): Shares,
+    Call { caller: key, named: id, body: RerunRequest {} }: Call<ApiKey, RunId, RerunRequest>,
+) -> Result<Made, ApiError> {
+    Ok(made(shared.app.rerun(&Actor::Key(key), &id).await?))
+}
+
+pub async fn apply(
+    State(shared): Shares,
+    Call { caller: key, named: id, body }: Call<ApiKey, RunId, RequestApplyRequest>,
+) -> Result<Made, ApiError> {
+    Ok(made(shared.app.request_apply(&Actor::Key(key), &id, &body).await?))
 }
 
 pub async fn read(State(shared): Shares, caller: Caller, Named(id): Named<RunId>) -> Answer<RunJson> {

@@ -32,8 +32,8 @@ use crate::waves::waves;
 const MERGEABLE_READS_MAX: u32 = 5;
 const MERGEABLE_PAUSE: Duration = Duration::from_secs(2);
 /// So often is everything gathered anew because another plan came in meanwhile.
-const GATHER_TRIES_MAX: u32 = 3;
-const STILL_MOVING: &str =
+pub(super) const GATHER_TRIES_MAX: u32 = 3;
+pub(super) const STILL_MOVING: &str =
     "The plans of this pull request kept changing while the gate was asked; ask again when they rest";
 /// What a plan of the head is behind when the merge brought other files.
 const THE_MERGE: &str = "the merge";
@@ -61,9 +61,9 @@ enum MergeDiffers {
 
 /// The stacks that a request selects, and the workflow runs whose artifacts hold their plans.
 #[derive(Default)]
-struct Wanted {
-    selected: BTreeSet<StackKey>,
-    artifact_runs: BTreeSet<i64>,
+pub(super) struct Wanted {
+    pub selected: BTreeSet<StackKey>,
+    pub artifact_runs: BTreeSet<i64>,
 }
 
 /// What one request to apply asks for.
@@ -77,6 +77,8 @@ pub(super) struct Asked<'a> {
     pub run_id: RunId,
     /// The commits whose plans count, newest first.
     pub commits: Vec<Sha>,
+    /// The digest of the plans that the requester has seen, if that binds the request.
+    pub plan_set_digest: Option<&'a str>,
 }
 
 /// What a request that nothing refuses brought about.
@@ -111,6 +113,7 @@ impl App {
             sha: pull.head_sha.clone(),
             run_id: self.new_run_id(),
             commits: vec![pull.head_sha.clone()],
+            plan_set_digest: None,
         };
         let refuse = |reason: &str| Outcome::refused(reason, refused_text(&comment.command, reason));
         for _ in 0..GATHER_TRIES_MAX {
@@ -153,6 +156,7 @@ impl App {
             sha: merge.clone(),
             run_id: self.new_run_id(),
             commits: vec![merge.clone(), pull.head_sha.clone()],
+            plan_set_digest: None,
         };
         let subject = Subject::Pull { repo_id: repo.id, number: pull.number };
         for _ in 0..GATHER_TRIES_MAX {
@@ -184,7 +188,7 @@ impl App {
     }
 
     /// The pull request, read again while GitHub has not worked out whether it merges.
-    async fn settled_pull(&self, repo: &Repo, number: i64) -> Result<PullRequest> {
+    pub(super) async fn settled_pull(&self, repo: &Repo, number: i64) -> Result<PullRequest> {
         let mut reads = 1;
         loop {
             let pull = self.github.pull_request(&repo_ref(repo), number).await?;
@@ -197,11 +201,22 @@ impl App {
     }
 
     /// Everything GitHub is asked for before the decision. A first look at the scene tells what is worth asking.
-    async fn gather(&self, repo: &Repo, pull: PullRequest, asked: &Asked<'_>) -> Result<Gathered> {
-        let github = repo_ref(repo);
-        let policy = repo.policy();
+    pub(super) async fn gather(&self, repo: &Repo, pull: PullRequest, asked: &Asked<'_>) -> Result<Gathered> {
         let scene = self.store.pull_scene(repo.id, pull.number).await?;
         let wanted = scene.as_ref().map(|scene| wanted(scene, asked)).unwrap_or_default();
+        self.gather_for(repo, pull, asked, wanted).await
+    }
+
+    /// The same for stacks that are known already.
+    pub(super) async fn gather_for(
+        &self,
+        repo: &Repo,
+        pull: PullRequest,
+        asked: &Asked<'_>,
+        wanted: Wanted,
+    ) -> Result<Gathered> {
+        let github = repo_ref(repo);
+        let policy = repo.policy();
         let selected = &wanted.selected;
 
         let default_head = self.github.branch_head(&github, &repo.default_branch).await?;
@@ -232,7 +247,7 @@ impl App {
             if policy.apply.require_codeowner_review { self.codeowners(repo, &default_head).await? } else { None };
         let owner_members = self.owner_members(repo, codeowners.as_deref(), selected, reviewers.keys()).await?;
         let ahead = match policy.apply.require_up_to_date {
-            RequireUpToDate::Affected if pull.open || asked.entry == Entry::AfterMerge => {
+            RequireUpToDate::Affected if looks_at_base(asked.entry, &pull) => {
                 self.github.compare(&github, asked.sha.as_str(), &repo.default_branch).await?
             }
             RequireUpToDate::Affected | RequireUpToDate::Off => Comparison::default(),
@@ -344,6 +359,15 @@ impl App {
     }
 }
 
+/// Whether it counts what the default branch holds that the commit lacks.
+fn looks_at_base(entry: Entry, pull: &PullRequest) -> bool {
+    match entry {
+        Entry::AfterMerge => true,
+        Entry::Comment | Entry::Merge => pull.open,
+        Entry::ProtectionRule { .. } => false,
+    }
+}
+
 fn wanted(scene: &Scene, asked: &Asked<'_>) -> Wanted {
     let commits: Vec<&Sha> = asked.commits.iter().collect();
     let view = PlanView::of(scene, &commits);
@@ -408,7 +432,7 @@ pub(super) fn start_apply(
         requester: asked.requester.to_owned(),
         selected: selected.clone(),
         unknown,
-        plans_changed: false,
+        plans_changed: asked.plan_set_digest.is_some_and(|seen| seen != view.digest(&before)),
     };
     let refusals = gate::evaluate(&GateScene {
         request: &request,

@@ -5,8 +5,9 @@
 //! never in between. Effects for GitHub are jobs of the same commit, worked off by `workers`.
 //!
 //! - `runner_calls`: what jobs and keys call: register, upload, claim, result, verdict, manual runs; `unlock`: what a key may free.
+//! - `actor`: who asks over the API in a person's place; `reruns`, `apply_requests`: what is asked for there.
 //! - `installations`, `pull_requests`, `comments`, `workflow_runs`: one file per kind of webhook.
-//! - `plans`, `applies`: starting dispatched plans and applies.
+//! - `plans`, `applies`: starting dispatched plans and applies; `deployments`: whether their jobs may go on to an environment.
 //! - `promotions`: queued applies that a decision lets start, in its own commit.
 //! - `cross_repo`: plans in other repositories after an apply.
 //! - `dispatches`, `rendering`: the jobs that write to GitHub.
@@ -26,9 +27,12 @@ use crate::run::model::{Repo, Run};
 use crate::run::next::Next;
 use crate::store::{Store, StoreError};
 
+pub mod actor;
 mod applies;
+mod apply_requests;
 mod comments;
 mod cross_repo;
+mod deployments;
 mod dispatches;
 mod drift;
 mod installations;
@@ -38,6 +42,7 @@ mod promotions;
 mod pull_requests;
 mod reconcile;
 mod rendering;
+mod reruns;
 pub mod runner_calls;
 mod schedule;
 mod unlock;

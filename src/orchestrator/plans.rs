@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::comments::{CommandComment, Outcome, refused_text};
 use super::{App, Result, Subject, repo_ref};
 use crate::github::api::PullRequest;
+use crate::github::webhook::CheckRunEvent;
 use crate::graph::model::Graph;
 use crate::graph::resolve::{ResolveRequest, resolve};
 use crate::ids::{RunId, Sha, StackKey, normalise_key};
@@ -93,8 +94,10 @@ impl App {
         Ok(())
     }
 
-    /// "Re-run" on a plan check: that stack, or all of them.
-    pub(super) async fn check_rerequested(&self, repo: &Repo, name: &str, head_sha: &str, sender: &str) -> Result<()> {
+    /// "Re-run" on a plan check: that stack, or all of them, once for each delivery.
+    pub(super) async fn check_rerequested(&self, repo: &Repo, event: &CheckRunEvent, delivery: &str) -> Result<()> {
+        let CheckRunEvent { name, head_sha, sender, .. } = event;
+        let once = format!("check_rerequested:{}:{delivery}", repo.id);
         let keys = match name.strip_prefix("stackorder/plan") {
             Some("") => Vec::new(),
             Some(rest) => match rest.strip_prefix(": ") {
@@ -104,13 +107,12 @@ impl App {
             None => return Ok(()),
         };
         let github = repo_ref(repo);
-        if !self.github.permission(&github, sender).await?.can_push() {
+        if self.store.was_claimed(&once).await? || !self.github.permission(&github, sender).await?.can_push() {
             return Ok(());
         }
-        let Ok(sha) = Sha::parse(head_sha) else { return Ok(()) };
         let filter = RunFilter {
             repo_id: Some(repo.id),
-            sha: Some(sha),
+            sha: Some(head_sha.clone()),
             mode: Some(Mode::Plan),
             limit: 1,
             ..RunFilter::default()
@@ -126,13 +128,14 @@ impl App {
         let request = PlanRequest {
             id: self.new_run_id(),
             trigger: Trigger::Rerequest,
-            requested_by: sender.to_owned(),
+            requested_by: sender.clone(),
             keys,
             files: Vec::new(),
             from_files: false,
         };
         let subject = Subject::Pull { repo_id: repo.id, number: run.pr_number };
         self.decide(&subject, |next| {
+            next.effects.once.push(once.clone());
             let started = start_plan(next, &request, &pull);
             let target = next.scene.repo.full_name.to_string();
             let details = serde_json::json!({

@@ -4,6 +4,7 @@
 //! - `graph_upload`, `claim`, `report`: what a job does with it; `read`: what anyone is told of it.
 
 use super::{App, Error, Subject};
+use crate::gate::Refusal;
 use crate::github::api::GitHubError;
 use crate::github::oidc::Claims;
 use crate::graph::resolution::LockInfo;
@@ -26,6 +27,9 @@ mod report;
 pub enum CallError {
     #[error("refused")]
     Refused(Refused),
+    /// 409 with every reason of the gate.
+    #[error("refused by the gate")]
+    Gate(Vec<Refusal>),
     /// 423 with the locks in the way.
     #[error("locked")]
     Locked { message: String, conflicts: Vec<LockInfo> },
@@ -81,7 +85,7 @@ fn sees(key: &ApiKey, repo: &RepoName) -> bool {
 
 impl App {
     /// A run the caller may know of, and its repository; anything else is 404.
-    async fn visible_run(&self, caller: &Caller, id: &RunId) -> Answer<(Run, Repo)> {
+    pub(super) async fn visible_run(&self, caller: &Caller, id: &RunId) -> Answer<(Run, Repo)> {
         match caller {
             Caller::Job { repo, .. } => Ok((self.run_of(repo, id).await?, Repo::clone(repo))),
             Caller::Key(_) => {

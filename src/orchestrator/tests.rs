@@ -1,9 +1,11 @@
 //! The orchestrator over maps and a scripted GitHub.
 
 mod cross_repo;
+mod deployments;
 mod github;
 mod queue;
 mod recovery;
+mod requests;
 
 use std::sync::Arc;
 

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use tokio::sync::watch;
 
 use super::comments;
+use super::deployments::DeploymentAnswer;
 use super::rendering::Turn;
 use super::{App, Error, Result};
 use crate::causes::chain;
@@ -203,7 +204,7 @@ impl App {
                 if event.action != "rerequested" || event.sender_is_bot {
                     return Ok(());
                 }
-                self.check_rerequested(&repo, &event.name, event.head_sha.as_str(), &event.sender).await
+                self.check_rerequested(&repo, &event, &delivery.id).await
             }
             Event::WorkflowRun(event) => {
                 let Some(repo) = self.known(event.repo.id).await? else { return Ok(()) };
@@ -226,7 +227,14 @@ impl App {
                 let WorkflowJobEvent { run_id, attempt, name, status, html_url, .. } = event;
                 self.workflow_job_changed(&repo, run_id, attempt, &name, &status, &html_url).await
             }
-            Event::DeploymentProtectionRule(_) | Event::Ping | Event::Other => Ok(()),
+            Event::DeploymentProtectionRule(event) => {
+                let Some(repo) = self.known(event.repo.id).await? else { return Ok(()) };
+                let Some(workflow_run_id) = event.workflow_run_id.filter(|_| event.action == "requested") else {
+                    return Ok(());
+                };
+                self.deployment_requested(&repo, workflow_run_id, &event.environment, &delivery.id).await
+            }
+            Event::Ping | Event::Other => Ok(()),
         }
     }
 
@@ -266,6 +274,7 @@ impl App {
             JobKind::Render
             | JobKind::React
             | JobKind::Comment
+            | JobKind::AnswerDeployment
             | JobKind::DriftIssue
             | JobKind::LoadConfig
             | JobKind::ScheduleDrift
@@ -303,6 +312,11 @@ impl App {
                 (Some(number), None, Some(name), Some(body)) => self.post_comment(repo, number, &name, &body).await?,
                 _ => {}
             },
+            JobKind::AnswerDeployment => {
+                if let Some(answer) = payload.answer {
+                    self.answer_deployment(repo, &answer).await?;
+                }
+            }
             JobKind::DriftIssue => {
                 if let Some(key) = payload.key {
                     self.write_drift_issue(repo, &key).await?;
@@ -352,6 +366,7 @@ struct Payload {
     key: Option<StackKey>,
     fire: Option<Millis>,
     locks_of: Option<BTreeSet<StackKey>>,
+    answer: Option<DeploymentAnswer>,
 }
 
 #[cfg(test)]

@@ -4,12 +4,22 @@ use super::{App, Result, Subject, repo_ref};
 use crate::github::api::{JobFacts, WorkflowRunFacts};
 use crate::ids::RunId;
 use crate::run::model::{Dispatch, Repo};
-use crate::run::progress;
+use crate::run::progress::{self, Titled};
 use crate::run::status::Mode;
 use crate::store::RunFilter;
 
 /// The file that dispatches run.
 pub const RUN_WORKFLOW: &str = ".github/workflows/stackorder-run.yml";
+
+/// What is known of the dispatch that a workflow run serves.
+#[derive(Debug)]
+pub(super) enum Served {
+    Dispatch(Box<Dispatch>),
+    /// One of several, which its jobs do not tell yet.
+    Undecided,
+    /// None that is open.
+    Nothing,
+}
 
 impl App {
     pub(super) async fn workflow_run_changed(&self, repo: &Repo, facts: &WorkflowRunFacts) -> Result<()> {
@@ -22,20 +32,35 @@ impl App {
 
     /// Binds a workflow run to its dispatch by title, and by the stacks its jobs name where several fit. Returns the dispatch.
     pub(super) async fn bind_by_title(&self, repo: &Repo, facts: &WorkflowRunFacts) -> Result<Option<Dispatch>> {
+        match self.served_by(repo, facts, None).await? {
+            Served::Dispatch(dispatch) => Ok(Some(*dispatch)),
+            Served::Undecided | Served::Nothing => Ok(None),
+        }
+    }
+
+    /// Which dispatch a workflow run serves, bound to it by now. An environment that one of its jobs waits for narrows the
+    /// choice.
+    pub(super) async fn served_by(
+        &self,
+        repo: &Repo,
+        facts: &WorkflowRunFacts,
+        environment: Option<&str>,
+    ) -> Result<Served> {
         if let Some(bound) = self.store.dispatch_by_workflow_run(facts.id).await? {
-            return Ok(Some(bound));
+            return Ok(Served::Dispatch(Box::new(bound)));
         }
         if !may_serve_a_dispatch(repo, facts) {
-            return Ok(None);
+            return Ok(Served::Nothing);
         }
-        let Some((mode, id, wave)) = progress::parse_title(&facts.title) else { return Ok(None) };
-        let Some(subject) = self.subject_in(repo, &id).await? else { return Ok(None) };
-        let Some(scene) = self.store.scene(&id).await? else { return Ok(None) };
+        let Some((mode, id, wave)) = progress::parse_title(&facts.title) else { return Ok(Served::Nothing) };
+        let Some(subject) = self.subject_in(repo, &id).await? else { return Ok(Served::Nothing) };
+        let Some(scene) = self.store.scene(&id).await? else { return Ok(Served::Nothing) };
         let next = crate::run::next::Next::of(&scene, self.now());
-        let candidates = progress::titled(&next, mode, &id, wave);
+        let title = Titled { mode, run: &id, wave, environment };
+        let candidates = progress::titled(&next, title);
         let chosen = match candidates.as_slice() {
-            [] => None,
-            [only] if progress::is_only_titled(&next, mode, &id, wave) => Some(only.clone()),
+            [] => return Ok(Served::Nothing),
+            [only] if progress::is_only_titled(&next, title) => Some(only.clone()),
             _ => {
                 let jobs = self.github.jobs(&repo_ref(repo), facts.id).await?;
                 let names: Vec<String> = jobs.into_iter().map(|job| job.name).collect();
@@ -43,9 +68,10 @@ impl App {
                 progress::choose_by_jobs(&next, &candidates, &names)
             }
         };
-        let Some(chosen) = chosen else { return Ok(None) };
+        let Some(chosen) = chosen else { return Ok(Served::Undecided) };
         self.decide(&subject, |next| progress::bind(next, &chosen, facts.id, facts.attempt)).await?;
-        Ok(self.store.dispatch_by_workflow_run(facts.id).await?)
+        let bound = self.store.dispatch_by_workflow_run(facts.id).await?;
+        Ok(bound.map_or(Served::Undecided, |dispatch| Served::Dispatch(Box::new(dispatch))))
     }
 
     async fn workflow_run_ended(&self, repo: &Repo, facts: &WorkflowRunFacts) -> Result<()> {
@@ -121,7 +147,7 @@ impl App {
     }
 
     /// The subject of a run of this repository; `None` for a run of another one.
-    async fn subject_in(&self, repo: &Repo, id: &RunId) -> Result<Option<Subject>> {
+    pub(super) async fn subject_in(&self, repo: &Repo, id: &RunId) -> Result<Option<Subject>> {
         Ok(self.store.run(id).await?.filter(|run| run.repo_id == repo.id).as_ref().map(Subject::of))
     }
 }

@@ -5,7 +5,8 @@
 //! - `escape`: the only way in for foreign text.
 //! - `check`: a check run as it should stand; `checks`: all that should stand for a pull request.
 //! - `sticky`: the one comment about its plans; `run_comment`: one per apply; `outcome`: how an apply ended;
-//!   `refusal`: why nothing started; `queue`: what an apply waits for; `drift`: the issue of a drifted stack.
+//!   `refusal`: why nothing started; `queue`: what an apply waits for; `deployment`: why a job may go on, or not;
+//!   `drift`: the issue of a drifted stack.
 //! - `pull`: the commits and stacks that these show; `words`, `links`, `lists`, `table`, `changes`, `locks`: their parts.
 
 use std::collections::BTreeMap;
@@ -16,13 +17,14 @@ use crate::ids::{RunId, StackKey};
 mod changes;
 pub mod check;
 pub mod checks;
+pub mod deployment;
 pub mod drift;
 pub mod escape;
 mod links;
 mod lists;
 mod locks;
 pub mod outcome;
-mod pull;
+pub mod pull;
 pub mod queue;
 pub mod refusal;
 pub mod run_comment;

@@ -29,6 +29,11 @@ impl<'s> Pull<'s> {
         Self { scene, head, merge }
     }
 
+    /// Whether the commit is the head, or the one that was merged.
+    pub fn is_at(&self, sha: &Sha) -> bool {
+        self.head == Some(sha) || self.merge == Some(sha)
+    }
+
     /// The plan view of the head; after a merge that applies, with what was planned again at the merge commit.
     pub fn view(&self) -> Option<PlanView<'s>> {
         let head = self.head?;

@@ -17,15 +17,27 @@ pub fn comment(command: &str, refusals: &[Refusal]) -> String {
         "\nThese are Stackorder's own checks. Environment reviewers and the role's trust policy gate the job besides.\n\
          Repair the points above and comment {command} again; `stackorder help` lists the commands.\n"
     );
+    let room = COMMENT_BYTES_MAX.saturating_sub(head.len() + foot.len());
+    let list = bullets(refusals, room);
+    format!("{head}{list}{foot}")
+}
+
+/// One bullet a refusal, by layer, within this room; then how many more there are.
+pub(super) fn bullets(refusals: &[Refusal], bytes_max: usize) -> String {
     let mut sorted: Vec<&Refusal> = refusals.iter().collect();
     sorted.sort_by_key(|refusal| refusal.layer);
     let more_bytes_max = format!("… and {} more\n", usize::MAX).len() + 1;
-    let room = COMMENT_BYTES_MAX.saturating_sub(head.len() + foot.len() + more_bytes_max);
+    let room = bytes_max.saturating_sub(more_bytes_max);
     let mut list = String::new();
     let mut shown = 0;
     for refusal in sorted.iter().take(BULLETS_MAX) {
         let bullet = bullet(refusal);
         if list.len() + bullet.len() > room {
+            // Half a reason says more than none.
+            if list.is_empty() {
+                list = format!("{}\n", escape::cut_markdown(&bullet, room.saturating_sub(1)).trim_end());
+                shown = 1;
+            }
             break;
         }
         list.push_str(&bullet);
@@ -34,7 +46,7 @@ pub fn comment(command: &str, refusals: &[Refusal]) -> String {
     if sorted.len() > shown {
         list.push_str(&format!("\n… and {} more\n", sorted.len() - shown));
     }
-    format!("{head}{list}{foot}")
+    list
 }
 
 fn bullet(refusal: &Refusal) -> String {

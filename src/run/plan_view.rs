@@ -9,6 +9,7 @@ use super::scene::Scene;
 use super::settle::roll_up;
 use super::status::{Mode, RowStatus, RunStatus};
 use crate::ids::{Sha, StackKey};
+use crate::plan::digest::{PlanSetEntry, plan_set_digest};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanView<'s> {
@@ -85,5 +86,21 @@ impl<'s> PlanView<'s> {
     /// The newest run that has a graph.
     pub fn graph_sha(&self) -> Option<&'s Sha> {
         self.runs.iter().find_map(|run| run.graph_sha.as_ref())
+    }
+    /// What a person has seen who asks for an apply: plans, verdicts and graph (spec 31 §7). Another one means that they
+    /// would ask for something else now.
+    pub fn digest(&self, scene: &Scene) -> String {
+        let entry = |row: &&Row| PlanSetEntry {
+            key: row.key.to_string(),
+            plan_digest: Some(row.plan_digest.clone()).filter(|digest| !digest.is_empty()),
+            verdicts: scene
+                .verdicts
+                .values()
+                .filter(|verdict| verdict.run_id == row.run_id && verdict.key == row.key)
+                .map(|verdict| (verdict.name.clone(), verdict.status.to_string()))
+                .collect(),
+        };
+        let entries: Vec<PlanSetEntry> = self.rows.values().map(entry).collect();
+        plan_set_digest(self.graph_sha().map(Sha::as_str).unwrap_or_default(), &entries)
     }
 }

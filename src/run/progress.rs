@@ -43,21 +43,34 @@ pub fn parse_title(title: &str) -> Option<(Mode, RunId, u32)> {
     Some(parsed)
 }
 
+/// What is known of a workflow run before it is bound: its title, and its environment where GitHub names one.
+#[derive(Debug, Clone, Copy)]
+pub struct Titled<'a> {
+    pub mode: Mode,
+    pub run: &'a RunId,
+    pub wave: u32,
+    pub environment: Option<&'a str>,
+}
+
 /// Unbound, open dispatches that a title could mean.
-pub fn titled(next: &Next, mode: Mode, run: &RunId, wave: u32) -> Vec<DispatchId> {
-    let open = all_titled(next, mode, run, wave)
+pub fn titled(next: &Next, title: Titled<'_>) -> Vec<DispatchId> {
+    let open = all_titled(next, title)
         .filter(|dispatch| dispatch.workflow_run_id.is_none() && dispatch.completed_at.is_none());
     open.map(|dispatch| dispatch.id.clone()).collect()
 }
 
 /// The title names exactly one dispatch. With several environments or chunks in a wave it does not, however many of them are
 /// bound by now: the workflow run may be the duplicate of one that is.
-pub fn is_only_titled(next: &Next, mode: Mode, run: &RunId, wave: u32) -> bool {
-    all_titled(next, mode, run, wave).count() == 1
+pub fn is_only_titled(next: &Next, title: Titled<'_>) -> bool {
+    all_titled(next, title).count() == 1
 }
 
-fn all_titled<'n>(next: &'n Next, mode: Mode, run: &'n RunId, wave: u32) -> impl Iterator<Item = &'n Dispatch> {
-    next.scene.dispatches_of(run).filter(move |dispatch| dispatch.mode == mode && dispatch.wave == wave)
+fn all_titled<'n>(next: &'n Next, title: Titled<'n>) -> impl Iterator<Item = &'n Dispatch> {
+    next.scene.dispatches_of(title.run).filter(move |dispatch| {
+        dispatch.mode == title.mode
+            && dispatch.wave == title.wave
+            && title.environment.is_none_or(|name| dispatch.environment.eq_ignore_ascii_case(name))
+    })
 }
 
 /// Chooses among the dispatches of one title by the stacks that the workflow run's jobs name.

@@ -155,6 +155,8 @@ pub enum JobKind {
     React,
     /// Post one comment.
     Comment,
+    /// Tell GitHub whether a job may go on to an environment.
+    AnswerDeployment,
     DriftIssue,
     SyncInstallations,
     LoadConfig,
@@ -175,6 +177,7 @@ impl JobKind {
         JobKind::Render,
         JobKind::React,
         JobKind::Comment,
+        JobKind::AnswerDeployment,
         JobKind::DriftIssue,
         JobKind::SyncInstallations,
         JobKind::LoadConfig,
@@ -194,6 +197,7 @@ impl JobKind {
             JobKind::Render => "render",
             JobKind::React => "react",
             JobKind::Comment => "comment",
+            JobKind::AnswerDeployment => "answer_deployment",
             JobKind::DriftIssue => "drift_issue",
             JobKind::SyncInstallations => "sync_installations",
             JobKind::LoadConfig => "load_config",

@@ -31,13 +31,14 @@ fn supersede_each(next: &mut Next, stale: Vec<Run>, head: &str) {
         }
     }
     for run in stale.iter().filter(|run| run.mode == Mode::Plan) {
-        // A merge commit is superseded by nothing, so what was planned at one stays, too.
-        let kept = run
+        let goes_on = run
             .for_run
             .as_ref()
             .and_then(|apply| next.scene.run(apply))
-            .is_some_and(|apply| !apply.status.is_terminal() || apply.is_merge_apply());
-        if !kept {
+            .is_some_and(|apply| !apply.status.is_terminal());
+        // A merge commit is superseded by nothing, so what was planned at one stays, too.
+        let is_merged = next.scene.runs.values().any(|apply| apply.is_merge_apply() && apply.sha == run.sha);
+        if !goes_on && !is_merged {
             plan(next, &run.id, head);
         }
     }

@@ -147,7 +147,12 @@ async fn a_call_without_a_usable_credential_is_unauthorized() {
     }
     // Of a kind that the route does not take.
     let stacks = format!("/v1/repos/{REPOSITORY}/stacks");
-    for (what, request) in [("a job unlocks", world.post("/v1/unlock")), ("a job lists", world.get(&stacks))] {
+    for (what, request) in [
+        ("a job unlocks", world.post("/v1/unlock")),
+        ("a job lists", world.get(&stacks)),
+        ("a job plans again", world.post(&format!("/v1/runs/{RUN}/rerun"))),
+        ("a job asks for an apply", world.post(&format!("/v1/runs/{RUN}/apply"))),
+    ] {
         sent(request.bearer_auth(world.token())).await.refuses(what, 401, "unauthorized");
     }
     assert_eq!(world.state().await, before);
@@ -252,6 +257,13 @@ async fn a_body_that_is_not_what_the_route_takes_is_refused() {
             sent(request).await.refuses(&format!("{what} at {route}"), 400, "invalid");
         }
     }
+    // Only a re-run may come without words, and then it is the run that is looked for.
+    for (route, body, status) in
+        [("/rerun", "", 404), ("/rerun", "{}", 404), ("/rerun", "[]", 400), ("/apply", "", 400)]
+    {
+        let answer = sent(world.post(&run(route)).bearer_auth(&key).body(body)).await;
+        answer.refuses(&format!("{body:?} at {route}"), status, if status == 404 { "not_found" } else { "invalid" });
+    }
     let create = |body: Value| world.post("/v1/runs").bearer_auth(world.token()).json(&body);
     let at = |part: &str, body: Value| world.post(&run(part)).bearer_auth(world.token()).json(&body);
     let (result, claim, check) =
@@ -271,6 +283,7 @@ async fn a_body_that_is_not_what_the_route_takes_is_refused() {
         ("workflow_run_attempt", at(claim, json!({ "sha": "", "workflow_run_attempt": "1" }))),
         ("status", at(check, json!({ "status": "maybe" }))),
         ("force_state", world.post("/v1/unlock").bearer_auth(&key).json(&json!({ "force_state": "yes" }))),
+        ("stacks[0]", world.post(&run("/apply")).bearer_auth(&key).json(&json!({ "stacks": [5] }))),
     ] {
         let refused = sent(request).await.refuses(field, 400, "invalid");
         assert_eq!(refused["details"]["field"], field, "{refused}");
@@ -344,6 +357,8 @@ async fn an_id_that_names_nothing_is_not_found() {
             world.post(&format!("/v1/runs/{id}/stacks/stacks%2Fvpc/claim")).bearer_auth(world.token_with(changes));
         for (what, request) in [
             ("a run, by a key", world.get(&format!("/v1/runs/{id}")).bearer_auth(&key)),
+            ("a run to plan again", world.post(&format!("/v1/runs/{id}/rerun")).bearer_auth(&key)),
+            ("a run to apply", world.post(&format!("/v1/runs/{id}/apply")).bearer_auth(&key).json(&json!({}))),
             ("a run, by a job", world.get(&format!("/v1/runs/{id}")).bearer_auth(world.token())),
             ("a graph", job("/graph", json!({ "graph": graph }))),
             ("a result", job("/stacks/stacks%2Fvpc/result", json!({ "mode": "plan", "status": "success" }))),

@@ -3,7 +3,7 @@
 //! - `machine`: what this machine has, and saying what did not run for want of it; `databases`: empty ones for each test.
 //! - `story`, `evidence`: the demo plays the life of a change; what it left behind is checked without believing it.
 //! - `bad_input`, `api_refusals`: what people and foreign programs get wrong, at the command line and over HTTP;
-//!   `same_answer`: a job with the server and without.
+//!   `same_answer`: a job with the server and without; `deployments`: GitHub asks the server before a job goes on.
 //! - `real_terraform`, `checkout`: Terraform as the oracle, and trees on disk for it; `scan_fixtures`: odd files, one by
 //!   one; `generated_trees`: many of them mixed.
 //! - `configuration`: checking a configuration and showing what counts for a stack; `init`: the first files of a
@@ -17,6 +17,7 @@ mod bad_input;
 mod checkout;
 mod configuration;
 mod databases;
+mod deployments;
 mod evidence;
 mod generated;
 mod generated_trees;

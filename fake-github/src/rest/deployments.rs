@@ -11,6 +11,9 @@ use super::actions::find_run;
 use super::call::Call;
 use super::reply::{Refusal, Reply};
 
+/// What the documentation of custom protection rules allows for a text beside a deployment.
+const RULE_COMMENT_CHARACTERS_MAX: usize = 1024;
+
 pub fn route(call: &Call) -> Option<Answer> {
     let (method, parts) = call.parts();
     let ["repos", owner, name, "actions", "runs", id, rest] = parts.as_slice() else { return None };
@@ -70,6 +73,9 @@ fn answer_rule(call: &Call, owner: &str, name: &str, id: &str) -> Answer {
     let run = find_run(call, &repo, id)?;
     let environment = call.required_text("DeploymentProtectionRule", "environment_name")?;
     let comment = call.text("comment").unwrap_or_default();
+    if comment.chars().count() > RULE_COMMENT_CHARACTERS_MAX {
+        return Err(Refusal::validation("DeploymentProtectionRule", "comment", "too_long"));
+    }
     let approved = match call.text("state") {
         Some("approved") => true,
         Some("rejected") => false,

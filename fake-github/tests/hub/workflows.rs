@@ -155,6 +155,8 @@ async fn an_app_s_protection_rule_is_asked_once_and_its_answer_counts() {
     assert_eq!(asked.len(), 1);
     assert_payload("deployment_protection_rule", &asked[0]);
     let callback = asked[0]["deployment_callback_url"].as_str().unwrap().to_owned();
+    let long = json!({"environment_name": "production", "state": "approved", "comment": "x".repeat(1025)});
+    assert_eq!(world.call("POST", &callback, &token, Some(long)).await.status, 422, "it says too much");
     let answer = json!({"environment_name": "production", "state": "rejected", "comment": "not planned"});
     assert_eq!(world.call("POST", &callback, &token, Some(answer.clone())).await.status, 204);
     assert_eq!(world.call("POST", &callback, &token, Some(answer)).await.status, 422, "it was answered already");

@@ -4,6 +4,7 @@ use super::{Answer, Caller, dispatched, forbidden, not_found, pull_of};
 use crate::api::{CheckJson, QueueJson, RunJson, RunStackJson, lock_info};
 use crate::ids::RunId;
 use crate::orchestrator::App;
+use crate::render::pull::Pull;
 use crate::run::binding;
 use crate::run::model::{Repo, Run};
 use crate::run::report::Refused;
@@ -41,8 +42,13 @@ impl App {
 
     /// A run with its rows, their checks and their locks.
     pub fn full_run_json(&self, scene: &Scene, id: &RunId, repo: &Repo) -> RunJson {
-        let mut json = self.run_json(&scene.runs[id], repo);
-        json.queue = QueueJson::of(scene, &scene.runs[id]);
+        let run = &scene.runs[id];
+        let mut json = self.run_json(run, repo);
+        let pull = Pull::of(scene);
+        if run.mode != Mode::Drift && run.pr_number != 0 && pull.is_at(&run.sha) {
+            json.plan_set_digest = pull.view().map(|view| view.digest(scene)).unwrap_or_default();
+        }
+        json.queue = QueueJson::of(scene, run);
         let mut rows: Vec<_> = scene.rows(id).collect();
         rows.sort_by(|a, b| (a.wave, &a.key).cmp(&(b.wave, &b.key)));
         json.stacks = rows

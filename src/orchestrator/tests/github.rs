@@ -27,6 +27,14 @@ pub struct Script {
     /// What happens while the head of a branch is asked for.
     pub meanwhile: Option<Box<dyn FnOnce() + Send>>,
     pub told: Vec<String>,
+    /// Everybody else may push.
+    pub permissions: BTreeMap<String, Permission>,
+    /// What the default branch holds that any commit lacks.
+    pub ahead: Comparison,
+    pub codeowners: Option<&'static str>,
+    pub workflow_runs: Vec<WorkflowRunFacts>,
+    /// Reviews cannot be read.
+    pub is_silent: bool,
 }
 
 pub struct Scripted(Mutex<Script>);
@@ -63,6 +71,11 @@ impl Scripted {
             is_stubborn: false,
             meanwhile: None,
             told: Vec::new(),
+            permissions: BTreeMap::new(),
+            ahead: Comparison::default(),
+            codeowners: None,
+            workflow_runs: Vec::new(),
+            is_silent: false,
         }))
     }
 
@@ -94,7 +107,11 @@ impl Api for Scripted {
         nothing()
     }
     async fn file(&self, _: &RepoRef, path: &str, _: &str) -> Result<Option<Vec<u8>>> {
-        let text = self.script().stack_file.filter(|_| path.ends_with("/.stackorder.yaml"));
+        let script = self.script();
+        let text = match path {
+            "CODEOWNERS" => script.codeowners,
+            _ => script.stack_file.filter(|_| path.ends_with("/.stackorder.yaml")),
+        };
         Ok(text.map(|text| text.as_bytes().to_vec()))
     }
     async fn branch_head(&self, _: &RepoRef, _: &str) -> Result<Sha> {
@@ -122,10 +139,14 @@ impl Api for Scripted {
         Ok(self.script().files.clone())
     }
     async fn reviews(&self, _: &RepoRef, _: i64) -> Result<Vec<Review>> {
+        if self.script().is_silent {
+            let (what, message) = ("reviews".to_owned(), "502".to_owned());
+            return Err(GitHubError::Temporary { what, message, retry_at: None });
+        }
         Ok(Vec::new())
     }
-    async fn permission(&self, _: &RepoRef, _: &str) -> Result<Permission> {
-        Ok(Permission::Write)
+    async fn permission(&self, _: &RepoRef, login: &str) -> Result<Permission> {
+        Ok(self.script().permissions.get(login).copied().unwrap_or(Permission::Write))
     }
     async fn membership(&self, _: &RepoRef, _: &str, _: &str, _: &str) -> Result<Membership> {
         Ok(Membership::None)
@@ -181,8 +202,9 @@ impl Api for Scripted {
     async fn plan_runs(&self, _: &RepoRef, _: &Sha) -> Result<Vec<WorkflowRunFacts>> {
         Ok(self.script().plan_runs.clone())
     }
-    async fn workflow_run(&self, _: &RepoRef, _: i64) -> Result<WorkflowRunFacts> {
-        nothing()
+    async fn workflow_run(&self, _: &RepoRef, id: i64) -> Result<WorkflowRunFacts> {
+        let known = self.script().workflow_runs.iter().find(|run| run.id == id).cloned();
+        known.map_or_else(nothing, Ok)
     }
     async fn rerun(&self, _: &RepoRef, id: i64) -> Result<()> {
         self.note(format!("rerun {id}"));
@@ -197,7 +219,16 @@ impl Api for Scripted {
     async fn pending_deployments(&self, _: &RepoRef, _: i64) -> Result<Vec<String>> {
         nothing()
     }
-    async fn answer_protection_rule(&self, _: &RepoRef, _: i64, _: &str, _: bool, _: &str) -> Result<()> {
-        nothing()
+    async fn answer_protection_rule(
+        &self,
+        _: &RepoRef,
+        id: i64,
+        environment: &str,
+        approve: bool,
+        comment: &str,
+    ) -> Result<()> {
+        let verb = if approve { "approve" } else { "reject" };
+        self.note(format!("{verb} {environment} of {id}: {comment}"));
+        Ok(())
     }
 }

@@ -4,10 +4,15 @@ use super::story::{Story, key, sha};
 use crate::ids::RunId;
 use crate::run::binding::{DispatchedJob, bind_job};
 use crate::run::close;
-use crate::run::progress;
+use crate::run::progress::{self, Titled};
 use crate::run::report::Refused;
 use crate::run::status::{Mode, RowStatus, RunStatus, SkipReason};
 use crate::run::supersede;
+
+/// The title of wave 0 of an apply.
+fn wave_0(run: &RunId) -> Titled<'_> {
+    Titled { mode: Mode::Apply, run, wave: 0, environment: None }
+}
 
 fn all_new() -> Story {
     Story::planned("vpc +1, eks +1, apps +1, svpc +1")
@@ -207,11 +212,16 @@ fn case_075_a_title_that_fits_several_dispatches_binds_by_jobs_or_not_at_all() {
     let id = story.apply("");
 
     story.step(|next| {
-        let titled = progress::titled(next, Mode::Apply, &id, 0);
+        let titled = progress::titled(next, wave_0(&id));
         assert_eq!(titled.len(), 2);
         assert_eq!(progress::choose_by_jobs(next, &titled, &[]), None);
         let chosen = progress::choose_by_jobs(next, &titled, &["apply wave 0 svpc".to_owned()]).unwrap();
         assert_eq!(next.scene.dispatches[&chosen].environment, "staging");
+
+        let waiting = Titled { environment: Some("Production"), ..wave_0(&id) };
+        assert!(progress::is_only_titled(next, waiting));
+        let chosen = progress::titled(next, waiting).remove(0);
+        assert_eq!(next.scene.dispatches[&chosen].environment, "production");
     });
 }
 
@@ -226,8 +236,8 @@ fn a_duplicate_of_a_bound_dispatch_is_not_taken_for_the_one_that_is_left() {
 
     let duplicate = DispatchedJob { workflow_run_id: 5_000, ..story.job(&id, "a", 1) };
     let bound = story.step(|next| {
-        assert_eq!(progress::titled(next, Mode::Apply, &id, 0).len(), 1, "that of b is left");
-        assert!(!progress::is_only_titled(next, Mode::Apply, &id, 0));
+        assert_eq!(progress::titled(next, wave_0(&id)).len(), 1, "that of b is left");
+        assert!(!progress::is_only_titled(next, wave_0(&id)));
         bind_job(next, &id, &duplicate, None)
     });
     assert_eq!(bound, Ok(None));

@@ -25,6 +25,17 @@ pub const STRANGER: &str = "acme/secrets";
 const WEBHOOK_SECRET: &str = "the secret of these tests";
 /// The audience of the server's tokens: its public address, which nobody has to reach here.
 pub const BASE_URL: &str = "http://stackorder.test";
+/// What the App subscribes to.
+const EVENTS: [&str; 8] = [
+    "pull_request",
+    "issue_comment",
+    "push",
+    "check_run",
+    "check_suite",
+    "workflow_run",
+    "workflow_job",
+    "deployment_protection_rule",
+];
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the fake signs its own tokens with; its public half is served by it.
@@ -44,6 +55,8 @@ pub struct World {
     log: Arc<Mutex<Vec<Value>>>,
     database: PathBuf,
     pub github: FakeGitHub,
+    /// GitHub's number of the App.
+    app: i64,
     root: TempDir,
 }
 
@@ -94,6 +107,7 @@ impl World {
             slug: "stackorder".to_owned(),
             owner: "acme".to_owned(),
             permissions: permissions.iter().map(|name| ((*name).to_owned(), "write".to_owned())).collect(),
+            events: EVENTS.map(str::to_owned).into(),
             webhook_secret: Some(WEBHOOK_SECRET.to_owned()),
             ..AppSetup::default()
         });
@@ -114,9 +128,14 @@ impl World {
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         let issuer = github.oidc_issuer();
         let url = format!("http://{address}");
-        let world = Self { url, issuer, ids, http, server, log, database, github, root };
+        let world = Self { url, issuer, ids, http, server, log, database, github, app: app.id, root };
         world.settled().await;
         world
+    }
+
+    /// From now on the server gets GitHub's webhooks; until then it knows only what it is sent by a test.
+    pub fn hear(&self) {
+        self.github.set_webhook_url(self.app, &format!("{}/webhooks/github", self.url));
     }
 
     pub fn url(&self) -> &str {
