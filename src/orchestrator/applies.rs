@@ -102,7 +102,7 @@ impl App {
                 .decide_comment(repo, comment, |_| Outcome::refused(reason, refused_text(&comment.command, reason)))
                 .await;
         }
-        let pull = self.settled_pull(repo, comment.number).await?;
+        let pull = self.settled_pull(repo, comment.number, MERGEABLE_PAUSE).await?;
         let asked = Asked {
             entry: Entry::Comment,
             trigger: Trigger::Comment,
@@ -184,7 +184,7 @@ impl App {
     }
 
     /// The pull request, read again while GitHub has not worked out whether it merges.
-    async fn settled_pull(&self, repo: &Repo, number: i64) -> Result<PullRequest> {
+    pub(super) async fn settled_pull(&self, repo: &Repo, number: i64, pause: Duration) -> Result<PullRequest> {
         let mut reads = 1;
         loop {
             let pull = self.github.pull_request(&repo_ref(repo), number).await?;
@@ -192,7 +192,7 @@ impl App {
                 return Ok(pull);
             }
             reads += 1;
-            tokio::time::sleep(MERGEABLE_PAUSE).await;
+            tokio::time::sleep(pause).await;
         }
     }
 
@@ -200,6 +200,7 @@ impl App {
     async fn gather(&self, repo: &Repo, pull: PullRequest, asked: &Asked<'_>) -> Result<Gathered> {
         let github = repo_ref(repo);
         let policy = repo.policy();
+        let asked_at = self.now();
         let scene = self.store.pull_scene(repo.id, pull.number).await?;
         let wanted = scene.as_ref().map(|scene| wanted(scene, asked)).unwrap_or_default();
         let selected = &wanted.selected;
@@ -244,6 +245,7 @@ impl App {
             }
         }
         let facts = GateFacts {
+            asked_at,
             pull,
             permission,
             teams,
@@ -264,7 +266,7 @@ impl App {
 
     /// `.stackorder.yaml` of each selected directory at the default branch, and what is wrong with those that do not parse: a
     /// typing error must not open a stack to more people.
-    async fn stack_files(
+    pub(super) async fn stack_files(
         &self,
         repo: &Repo,
         head: &Sha,

@@ -116,7 +116,7 @@ fn a_cycle_is_spelled_out() {
 }
 
 #[test]
-fn nothing_affected_is_green_everywhere_before_a_merge_and_has_no_apply_on_merge() {
+fn case_001_002_nothing_affected_is_green_everywhere_before_a_merge_and_has_no_apply_on_merge() {
     let mut scene = scene();
     let plan = add_run(&mut scene, Mode::Plan, Trigger::PullRequest, 'a', RunStatus::Planned);
     scene.runs.get_mut(&plan).unwrap().waves = 0;
@@ -283,7 +283,7 @@ fn an_unknown_result_points_to_the_state_lock_only_if_a_job_claimed_it() {
 }
 
 #[test]
-fn a_subset_keeps_the_check_open_until_the_rest_is_applied() {
+fn case_063_160_a_subset_keeps_the_check_open_until_the_rest_is_applied() {
     let (mut scene, apply) = applying(RunStatus::Applied, &[("vpc", 0, RowStatus::Applied)]);
     not_selected(add_row(&mut scene, &apply, "eks", 0, RowStatus::Skipped));
     not_selected(add_row(&mut scene, &apply, "apps", 0, RowStatus::Skipped));

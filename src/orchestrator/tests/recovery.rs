@@ -1,16 +1,13 @@
 //! What was lost, cut off or left half done is found again.
 
 use super::*;
-use crate::clock::{MINUTE_MS, SECOND_MS};
-use crate::orchestrator::workers::{LEASE_MS, work_one};
+use crate::clock::SECOND_MS;
+use crate::orchestrator::workers::LEASE_MS;
 use crate::run::binding::{self, DispatchedJob};
 use crate::run::model::Claim;
 use crate::run::progress;
 use crate::run::report;
 use crate::run::scene::{JobKind, NewJob};
-use crate::store::Retention;
-
-const KEEP: Retention = Retention { plan_text_ms: MINUTE_MS, events_ms: MINUTE_MS, drift_ms: MINUTE_MS };
 
 impl World {
     async fn dispatch(&self, dispatch: &Dispatch) -> Dispatch {

@@ -283,7 +283,7 @@ fn case_077_the_run_goes_on_until_the_other_environment_has_ended() {
 }
 
 #[test]
-fn case_078_and_079_the_next_wave_is_dispatched_once() {
+fn case_078_079_the_next_wave_is_dispatched_once() {
     let mut story = Story::of("vpc <- eks");
     story.resolved('a', "vpc, eks");
     story.plans("vpc =, eks +1");
@@ -420,7 +420,7 @@ fn an_attempt_that_the_dispatch_is_not_bound_to_claims_nothing() {
 }
 
 #[test]
-fn case_141_an_unlock_before_the_claim_refuses_it_and_after_it_changes_nothing() {
+fn case_094_141_an_unlock_before_the_claim_refuses_it_and_after_it_changes_nothing() {
     let mut story = all_new();
     story.apply("vpc svpc");
     story.claim("svpc").unwrap();

@@ -43,7 +43,7 @@ async fn a_plan_posts_its_result_and_leaves_a_bundle_for_the_apply() {
 }
 
 #[tokio::test]
-async fn a_planted_secret_is_in_nothing_that_leaves_the_job() {
+async fn case_034_a_planted_secret_is_in_nothing_that_leaves_the_job() {
     let mut world = World::new().await;
     world.write_hook("post-plan", "echo \"hook says $DB_PASSWORD\"\n");
     world.commit();
