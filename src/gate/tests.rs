@@ -314,7 +314,7 @@ fn an_api_key_passes_layer_1() {
 // -- layer 2 --------------------------------------------------------------------------------------
 
 #[test]
-fn case_144_the_state_of_the_pull_request_decides() {
+fn case_043_144_the_state_of_the_pull_request_decides() {
     type Change = fn(&mut PullRequest);
     let cases: [(Change, &str); 6] = [
         (|pull| (pull.open, pull.merged) = (false, true), "pull request is merged"),

@@ -3,6 +3,7 @@
 mod commands;
 mod cross_repo;
 mod drifting;
+mod failures;
 mod github;
 mod life;
 mod queue;
@@ -11,6 +12,7 @@ mod rendering;
 mod resolving;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use rand::SeedableRng;
 use serde_json::{Value, json};
@@ -19,7 +21,7 @@ use self::github::Scripted;
 use super::runner_calls::{CallError, Caller};
 use super::workers::work_one;
 use super::*;
-use crate::api::{ClaimRequest, CreateRunRequest, GraphUploadRequest, UnlockRequest};
+use crate::api::{ClaimRequest, CreateRunRequest, GraphUploadRequest, StackResult, UnlockRequest};
 use crate::clock::{HandClock, MINUTE_MS};
 use crate::config::model::{ApplyMode, RepoConfig};
 use crate::github::api::{ArtifactFacts, CheckStatus, JobFacts, WorkflowRunFacts};
@@ -40,11 +42,17 @@ struct World {
     app: App,
     github: Arc<Scripted>,
     clock: Arc<HandClock>,
+    /// The newest workflow run that a dispatch started.
+    workflow_runs: AtomicI64,
 }
 
 impl World {
     async fn new() -> Self {
-        let (github, clock) = (Arc::new(Scripted::new()), Arc::new(HandClock::at(1_000_000)));
+        Self::over(Arc::new(Scripted::new()), Arc::new(HandClock::at(1_000_000))).await
+    }
+
+    /// An empty database beside this GitHub.
+    async fn over(github: Arc<Scripted>, clock: Arc<HandClock>) -> Self {
         let store = Arc::new(MemoryStore::default());
         let installation =
             Installation { id: 1, account: "acme".into(), account_type: "Organization".into(), suspended: false };
@@ -64,7 +72,7 @@ impl World {
         let addresses = Addresses { base_url: "https://so.test".into(), web_url: "https://github.test".into() };
         let random = rand::rngs::StdRng::seed_from_u64(1);
         let app = App::new(store, github.clone(), clock.clone(), addresses, random);
-        Self { app, github, clock }
+        Self { app, github, clock, workflow_runs: AtomicI64::new(900) }
     }
 
     async fn repo(&self) -> Repo {
@@ -95,8 +103,9 @@ impl World {
         self.settle().await;
     }
 
-    /// Somebody comments on the pull request.
+    /// Somebody comments on the pull request, a second later.
     async fn comment(&self, id: i64, author: &str, body: &str) {
+        self.clock.advance(1000);
         self.deliver(&format!("comment-{id}"), "issue_comment", commented(id, author, body)).await;
     }
 
@@ -165,12 +174,11 @@ impl World {
         let scene = self.app.store.scene(run).await.unwrap().unwrap();
         let dispatch = scene.row(run, &key(stack)).and_then(|row| row.dispatch_id.clone()).expect("it is dispatched");
         let dispatch = &scene.dispatches[&dispatch];
-        let bound = scene.dispatches.values().filter_map(|other| other.workflow_run_id).count();
-        let next = 900 + 100 * scene.pr_number + i64::try_from(bound).unwrap();
+        let next = || 1 + self.workflow_runs.fetch_add(1, Ordering::Relaxed);
         let Caller::Job { mut claims, repo } = self.plan_job().await else { unreachable!() };
         claims.event_name = "workflow_dispatch".to_owned();
         claims.git_ref = "refs/heads/main".to_owned();
-        claims.run_id = dispatch.workflow_run_id.unwrap_or(next);
+        claims.run_id = dispatch.workflow_run_id.unwrap_or_else(next);
         claims.environment = Some(dispatch.environment.clone());
         claims.check_run_id = 1 + scene.rows(run).position(|row| row.key.as_str() == stack).unwrap() as i64;
         Caller::Job { claims, repo }
@@ -193,6 +201,26 @@ impl World {
             self.app.report_result(&self.job(&run, stack).await, &run, &key(stack), &report).await.unwrap();
             self.settle().await;
         }
+    }
+
+    /// The clock shows this.
+    fn at(&self, time: i64) {
+        self.clock.advance(time - self.app.now());
+    }
+
+    /// The artifact of a plan is there.
+    fn uploads(&self, planned: &StackResult) {
+        let name = planned.plan_artifact.clone();
+        self.github.script().artifacts.push(ArtifactFacts { id: 1, name, expired: false, expires_at: None });
+    }
+
+    /// The dispatched job of a stack reports its plan, and what follows is done.
+    async fn replanned(&self, run: &RunId, stack: &str, outcome: &str) {
+        self.clock.advance(1000);
+        let planned = result(Mode::Plan, outcome, &format!("{stack}-{run}"));
+        self.uploads(&planned);
+        self.app.report_result(&self.job(run, stack).await, run, &key(stack), &planned).await.unwrap();
+        self.settle().await;
     }
 
     /// A job of the pull request's plan workflow.
@@ -225,12 +253,7 @@ impl World {
         let job = self.plan_job().await;
         for stack in ["vpc", "eks"] {
             let planned = result(Mode::Plan, "+1", &format!("{stack}-{head}"));
-            self.github.script().artifacts.push(ArtifactFacts {
-                id: 1,
-                name: planned.plan_artifact.clone(),
-                expired: false,
-                expires_at: None,
-            });
+            self.uploads(&planned);
             self.app.report_result(&job, &run, &key(stack), &planned).await.unwrap();
         }
         (run, resolution.cached)

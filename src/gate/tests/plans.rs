@@ -29,7 +29,7 @@ fn case_049_109_a_key_that_is_no_stack_of_the_view_is_named() {
 }
 
 #[test]
-fn case_054_148_an_artifact_that_was_never_uploaded_is_no_plan_and_an_expired_one_is() {
+fn case_054_148_failure_10_an_artifact_that_was_never_uploaded_is_no_plan_and_an_expired_one_is() {
     let mut asked = Asked::usual();
     for artifact in asked.facts.artifacts.values_mut().flatten() {
         artifact.expired = true;

@@ -12,7 +12,7 @@ impl World {
         self.planned_as(number, upload(stacks, &paths.iter().map(String::as_str).collect::<Vec<_>>())).await;
     }
 
-    async fn planned_as(&self, number: i64, upload: GraphUploadRequest) {
+    pub(super) async fn planned_as(&self, number: i64, upload: GraphUploadRequest) {
         self.clock.advance(1000);
         let pull = PullRequest { number, ..self.github.script().pull.clone() };
         let request = CreateRunRequest {
@@ -21,14 +21,15 @@ impl World {
             pr_number: number,
             ..CreateRunRequest::default()
         };
-        self.github.script().more_pulls.insert(number, pull);
+        if number != 1 {
+            self.github.script().more_pulls.insert(number, pull);
+        }
         let job = self.plan_job_of(number).await;
         let run = self.app.create_run(&job, &request).await.unwrap().run_id;
         let resolution = self.app.upload_graph(&job, &run, upload).await.unwrap();
         for stack in &resolution.affected {
             let planned = result(Mode::Plan, "+1", &format!("{}-{number}", stack.key));
-            let name = planned.plan_artifact.clone();
-            self.github.script().artifacts.push(ArtifactFacts { id: 1, name, expired: false, expires_at: None });
+            self.uploads(&planned);
             self.app.report_result(&job, &run, &key(&stack.key), &planned).await.unwrap();
         }
     }
@@ -80,7 +81,7 @@ async fn case_055_of_two_pull_requests_that_ask_at_once_one_wins_and_the_other_l
         let repo = world.repo().await;
         let ask = |number: i64| world.app.commented(&repo, number, number, "ada", "stackorder apply");
 
-        let (one, two) = tokio::join!(ask(first), ask(3 - first));
+        let (one, two) = tokio::join!(biased; ask(first), ask(3 - first));
         one.unwrap();
         two.unwrap();
 

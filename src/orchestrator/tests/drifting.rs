@@ -24,11 +24,6 @@ impl World {
         world
     }
 
-    /// The clock shows this.
-    fn at(&self, time: i64) {
-        self.clock.advance(time - self.app.now());
-    }
-
     /// Jobs of this kind, with their times; all jobs are gone afterwards.
     async fn due(&self, kind: JobKind) -> Vec<(i64, Value)> {
         self.clock.advance(HOUR_MS);
@@ -155,8 +150,12 @@ async fn case_101_a_leader_that_was_away_catches_up_one_fire_of_the_last_hour() 
             world.app.tick("leader").await.unwrap();
         }
 
-        let fires: Vec<i64> =
-            world.due(JobKind::ScheduleDrift).await.iter().map(|(_, payload)| payload["fire"].as_i64().unwrap()).collect();
+        let fires: Vec<i64> = world
+            .due(JobKind::ScheduleDrift)
+            .await
+            .iter()
+            .map(|(_, payload)| payload["fire"].as_i64().unwrap())
+            .collect();
         assert_eq!(fires, expected.into_iter().collect::<Vec<_>>(), "{schedule}");
     }
 }

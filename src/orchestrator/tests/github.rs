@@ -32,6 +32,8 @@ pub struct Script {
     pub dispatched: Vec<WorkflowRunFacts>,
     /// What the answer to a dispatch says.
     pub answer_to_dispatch: Answer,
+    /// Of comments and checks.
+    pub last_id: i64,
     /// By pull request or issue, in the order they were written.
     pub comments: Vec<(i64, Comment)>,
     /// By their ids.
@@ -39,11 +41,20 @@ pub struct Script {
     pub reactions: Vec<(i64, Reaction)>,
     /// Every write is answered with 502.
     pub is_down: bool,
+    /// So is the question for the head of a branch.
+    pub is_mute: bool,
     /// Closing an issue fails.
     pub is_stubborn: bool,
     /// What happens while the head of a branch is asked for.
     pub meanwhile: Option<Box<dyn FnOnce() + Send>>,
     pub told: Vec<String>,
+}
+
+impl Script {
+    fn new_id(&mut self) -> i64 {
+        self.last_id += 1;
+        self.last_id
+    }
 }
 
 /// How GitHub answers a dispatch.
@@ -93,10 +104,12 @@ impl Scripted {
             plan_runs: Vec::new(),
             dispatched: Vec::new(),
             answer_to_dispatch: Answer::Taken,
+            last_id: 0,
             comments: Vec::new(),
             checks: BTreeMap::new(),
             reactions: Vec::new(),
             is_down: false,
+            is_mute: false,
             is_stubborn: false,
             meanwhile: None,
             told: Vec::new(),
@@ -115,11 +128,14 @@ impl Scripted {
     fn writable(&self) -> Result<MutexGuard<'_, Script>> {
         let script = self.script();
         if script.is_down {
-            let (what, message) = ("a write".to_owned(), "502".to_owned());
-            return Err(GitHubError::Temporary { what, message, retry_at: None });
+            return Err(temporary("a write"));
         }
         Ok(script)
     }
+}
+
+fn temporary(what: &str) -> GitHubError {
+    GitHubError::Temporary { what: what.to_owned(), message: "502".to_owned(), retry_at: None }
 }
 
 fn nothing<T>() -> Result<T> {
@@ -154,6 +170,9 @@ impl Api for Scripted {
         }
         // Whoever else has something to do gets on with it.
         tokio::task::yield_now().await;
+        if self.script().is_mute {
+            return Err(temporary("the head of a branch"));
+        }
         Ok(sha('f'))
     }
     async fn commit(&self, _: &RepoRef, _: &Sha) -> Result<(String, String)> {
@@ -198,7 +217,7 @@ impl Api for Scripted {
     async fn create_comment(&self, _: &RepoRef, number: i64, body: &str) -> Result<i64> {
         let mut script = self.writable()?;
         script.told.push(format!("comment on #{number}"));
-        let id = script.comments.iter().map(|(_, comment)| comment.id).max().unwrap_or_default() + 1;
+        let id = script.new_id();
         script.comments.push((number, Comment { id, author: "stackorder[bot]".to_owned(), body: body.to_owned() }));
         Ok(id)
     }
@@ -217,7 +236,7 @@ impl Api for Scripted {
     }
     async fn create_check(&self, _: &RepoRef, check: &Check) -> Result<i64> {
         let mut script = self.writable()?;
-        let id = script.checks.keys().next_back().copied().unwrap_or_default() + 1;
+        let id = script.new_id();
         script.checks.insert(id, check.clone());
         Ok(id)
     }
@@ -228,9 +247,10 @@ impl Api for Scripted {
     }
     async fn checks(&self, _: &RepoRef, sha: &Sha, name: Option<&str>) -> Result<Vec<CheckRunFacts>> {
         let script = self.script();
-        let wanted = script.checks.iter().filter(|(_, check)| {
-            check.head_sha == *sha && name.is_none_or(|name| check.name == name)
-        });
+        let wanted = script
+            .checks
+            .iter()
+            .filter(|(_, check)| check.head_sha == *sha && name.is_none_or(|name| check.name == name));
         let facts = |(id, check): (&i64, &Check)| CheckRunFacts {
             id: *id,
             name: check.name.clone(),
@@ -268,14 +288,14 @@ impl Api for Scripted {
     }
     async fn dispatch(&self, _: &RepoRef, request: &DispatchRequest) -> Result<Option<i64>> {
         self.note(format!("dispatch {}", request.mode));
-        let what = "a dispatch".to_owned();
         let answer = self.script().answer_to_dispatch;
         match answer {
             Answer::Taken => Ok(None),
             Answer::TakenBy(id) => Ok(Some(id)),
-            Answer::Lost => Err(GitHubError::Temporary { what, message: "502".to_owned(), retry_at: None }),
+            Answer::Lost => Err(temporary("a dispatch")),
             Answer::Rejected => {
-                Err(GitHubError::Permanent { status: 422, what, message: "no such workflow".to_owned() })
+                let (what, message) = ("a dispatch".to_owned(), "no such workflow".to_owned());
+                Err(GitHubError::Permanent { status: 422, what, message })
             }
         }
     }

@@ -49,7 +49,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn case_084_an_apply_that_was_never_dispatched_is_dispatched_after_two_minutes() {
+async fn case_084_failure_12_an_apply_that_was_never_dispatched_is_dispatched_after_two_minutes() {
     let world = World::new().await;
     world.cut_off().await;
     world.clock.advance(2 * MINUTE_MS - 1);
@@ -68,7 +68,7 @@ async fn case_084_an_apply_that_was_never_dispatched_is_dispatched_after_two_min
 }
 
 #[tokio::test]
-async fn case_084_an_apply_whose_plans_changed_meanwhile_is_given_up() {
+async fn case_084_failure_12_an_apply_whose_plans_changed_meanwhile_is_given_up() {
     let world = World::new().await;
     let id = world.cut_off().await;
     world.clock.advance(1000);
@@ -89,7 +89,7 @@ async fn case_084_an_apply_whose_plans_changed_meanwhile_is_given_up() {
 }
 
 #[tokio::test]
-async fn case_085_an_apply_that_was_never_dispatched_gives_way_to_a_new_head_and_keeps_its_locks() {
+async fn case_085_failure_12_an_apply_that_was_never_dispatched_gives_way_to_a_new_head_and_keeps_its_locks() {
     let world = World::new().await;
     let id = world.cut_off().await;
     world.github.script().pull.head_sha = sha('b');
@@ -102,6 +102,29 @@ async fn case_085_an_apply_that_was_never_dispatched_gives_way_to_a_new_head_and
     assert_eq!(world.locks().await, "eks #1, vpc #1");
     assert!(world.dispatches().await.is_empty());
     assert!(world.notes()[0].starts_with("**The apply of aaaaaaa gave way to bbbbbbb.**"), "{:?}", world.notes());
+}
+
+#[tokio::test]
+async fn case_075_while_a_workflow_run_lives_that_may_serve_several_dispatches_none_of_them_times_out() {
+    let world = World::new().await;
+    world.policy(|policy| drop(policy.environments.insert("svpc/".to_owned(), "staging".to_owned()))).await;
+    world.planned_as(1, upload("vpc, svpc", &["vpc/main.tf", "svpc/main.tf"])).await;
+    world.comment(5, "ada", "stackorder apply").await;
+    let dispatches = world.dispatches().await;
+    let title = format!("stackorder apply {} wave 0", dispatches[0].run_id);
+    world.github.script().dispatched = vec![WorkflowRunFacts { title, ..served(&dispatches[0]) }];
+    for _ in 0..40 {
+        world.clock.advance(MINUTE_MS);
+        world.app.reconcile().await.unwrap();
+    }
+    let open = world.dispatches().await;
+    assert_eq!(open.iter().map(|dispatch| dispatch.workflow_run_id).collect::<Vec<_>>(), [None, None]);
+    assert_eq!(world.applied().await, "applying: svpc planned, vpc planned");
+
+    world.github.script().dispatched[0].completed = true;
+    world.clock.advance(MINUTE_MS);
+    world.app.reconcile().await.unwrap();
+    assert_eq!(world.applied().await, "failed: svpc unknown, vpc unknown");
 }
 
 #[tokio::test]
@@ -141,9 +164,7 @@ async fn case_087_a_merge_elsewhere_is_a_close() {
 #[tokio::test]
 async fn case_088_a_renamed_default_branch_is_stored_and_used() {
     let world = World::new().await;
-    let push = |reference: &str| {
-        json!({ "ref": reference, "after": sha('e'), "repository": { "id": REPO, "full_name": "acme/infra", "default_branch": "trunk" } })
-    };
+    let push = |reference: &str| json!({ "ref": reference, "after": sha('e'), "repository": { "id": REPO, "full_name": "acme/infra", "default_branch": "trunk" } });
     world.github.script().root_file = Some("version: 1\nplan_output: summary\n");
     let payload = push("refs/heads/trunk").to_string();
     world.app.store.store_delivery("d", "push", &payload, world.app.now()).await.unwrap();
@@ -194,7 +215,7 @@ async fn case_090_a_merge_without_an_apply_leaves_a_new_graph_and_no_lock() {
 }
 
 #[tokio::test]
-async fn case_104_an_invalid_file_of_the_default_branch_leaves_the_configuration_as_it_was() {
+async fn case_104_failure_15_an_invalid_file_of_the_default_branch_leaves_the_configuration_as_it_was() {
     let world = World::new().await;
     let push = json!({ "ref": "refs/heads/main", "after": sha('e') });
     world.github.script().root_file = Some("apply: { require_approvals: 2 }\n");
@@ -242,7 +263,8 @@ async fn case_105_for_a_suspended_installation_nothing_is_done() {
 async fn case_113_one_stack_written_in_two_ways_is_one_row() {
     let world = World::new().await;
     let job = world.plan_job().await;
-    let request = CreateRunRequest { pr_number: 1, sha: sha('a').to_string(), repo: "acme/infra".into(), ..Default::default() };
+    let request =
+        CreateRunRequest { pr_number: 1, sha: sha('a').to_string(), repo: "acme/infra".into(), ..Default::default() };
     let planned = world.app.create_run(&job, &request).await.unwrap().run_id;
     world.app.upload_graph(&job, &planned, upload("stacks/prod/vpc", &["stacks/prod/vpc/main.tf"])).await.unwrap();
     let stacks = ["./stacks/prod/vpc/", "stacks/prod/vpc"].map(str::to_owned).to_vec();
@@ -251,9 +273,10 @@ async fn case_113_one_stack_written_in_two_ways_is_one_row() {
     let started = world.app.create_run(&apply, &CreateRunRequest { stacks, ..manual() }).await.unwrap();
 
     let rows = world.app.store.rows(&started.run_id).await.unwrap();
-    assert_eq!(rows.iter().map(|row| (row.key.as_str(), row.status)).collect::<Vec<_>>(), [
-        ("stacks/prod/vpc", RowStatus::Planned)
-    ]);
+    assert_eq!(
+        rows.iter().map(|row| (row.key.as_str(), row.status)).collect::<Vec<_>>(),
+        [("stacks/prod/vpc", RowStatus::Planned)]
+    );
 }
 
 #[tokio::test]
@@ -293,7 +316,29 @@ async fn case_095_a_run_by_hand_refuses_applies_and_further_ones() {
 }
 
 #[tokio::test]
-async fn case_091_locks_of_a_closed_pull_request_are_called_to_mind_daily_and_only_while_it_is_closed() {
+async fn case_092_a_lock_that_is_freed_by_the_api_is_told_to_its_holder() {
+    let world = World::new().await;
+    world.plan(sha('a')).await;
+    world.comment(5, "ada", "stackorder apply vpc").await;
+    let request = UnlockRequest {
+        repo: "acme/infra".to_owned(),
+        stack_key: "vpc".to_owned(),
+        reason: "the runner is gone".to_owned(),
+        ..UnlockRequest::default()
+    };
+
+    let key = api_key(&["unlock"], &[]);
+    assert_eq!(world.app.unlock(&key, &request).await.unwrap().released.len(), 1);
+    world.settle().await;
+
+    assert_eq!(world.locks().await, "");
+    let told = world.notes().pop().expect("a comment");
+    assert!(told.contains("`vpc`") && told.contains("apikey:ci") && told.contains("the runner is gone"), "{told}");
+    assert_eq!(world.app.unlock(&key, &request).await.unwrap().released.len(), 0);
+}
+
+#[tokio::test]
+async fn case_091_failure_13_locks_of_a_closed_pull_request_are_called_to_mind_daily_and_only_while_it_is_closed() {
     let world = World::new().await;
     world.plan(sha('a')).await;
     world.comment(5, "ada", "stackorder apply vpc").await;
@@ -324,14 +369,17 @@ async fn case_151_a_head_that_nobody_registered_is_planned_again_once() {
     world.github.script().plan_runs = vec![facts];
     for _ in 0..2 {
         world.app.enqueue_start().await.unwrap();
-        world.app.look_at_open_pull_requests().await.unwrap();
+        world.settle().await;
     }
     assert_eq!(world.github.script().told, ["rerun 55"]);
 
     let planned = World::new().await;
     planned.plan(sha('a')).await;
+    planned.settle().await;
+    planned.github.script().told.clear();
     planned.github.script().plan_runs = vec![WorkflowRunFacts { completed: true, ..plan_workflow() }];
-    planned.app.look_at_open_pull_requests().await.unwrap();
+    planned.app.enqueue_start().await.unwrap();
+    planned.settle().await;
     assert!(planned.github.script().told.is_empty(), "its head has a plan run");
 }
 

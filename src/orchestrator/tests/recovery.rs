@@ -131,7 +131,7 @@ async fn a_leader_that_resigns_is_followed_at_once_and_one_that_died_within_its_
 }
 
 #[tokio::test]
-async fn what_a_dead_process_had_claimed_is_worked_off_when_its_lease_ends() {
+async fn failure_18_what_a_dead_process_had_claimed_is_worked_off_when_its_lease_ends() {
     let world = World::new().await;
     let job = NewJob::now(JobKind::Prune, serde_json::json!({}), world.app.now());
     world.app.store.add_job(&job).await.unwrap();

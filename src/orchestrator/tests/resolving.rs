@@ -14,10 +14,12 @@ impl World {
         }
     }
 
-    /// Registers the head `a`, uploads, and gives `key plan_output` of each row with what was answered.
-    async fn uploaded(&self, upload: GraphUploadRequest) -> (RunId, Resolution, Vec<String>) {
+    /// Registers a head, uploads, and gives `key plan_output` of each row with what was answered.
+    async fn uploaded(&self, head: char, upload: GraphUploadRequest) -> (RunId, Resolution, Vec<String>) {
+        self.clock.advance(1000);
+        self.github.script().pull.head_sha = sha(head);
         let job = self.plan_job().await;
-        let created = self.app.create_run(&job, &self.registration(sha('a'), 1)).await.unwrap();
+        let created = self.app.create_run(&job, &self.registration(sha(head), 1)).await.unwrap();
         let resolution = self.app.upload_graph(&job, &created.run_id, upload).await.unwrap();
         let rows = self.app.store.rows(&created.run_id).await.unwrap();
         let mut rows: Vec<String> =
@@ -66,16 +68,21 @@ async fn case_002_a_merge_that_reaches_nothing_is_silent_on_merge() {
 }
 
 #[tokio::test]
-async fn case_011_a_cycle_is_answered_and_takes_no_further_upload() {
+async fn case_011_failure_14_a_cycle_is_answered_and_takes_no_further_upload() {
     let world = World::new().await;
     let cyclic = || GraphUploadRequest { graph: graph("vpc <- eks <- vpc"), ..upload("vpc", &["vpc/main.tf"]) };
-    let (run, resolution, _) = world.uploaded(cyclic()).await;
+    let (run, resolution, _) = world.uploaded('a', cyclic()).await;
 
     assert_eq!(resolution.cycles, [["eks", "vpc", "eks"]]);
     assert!(resolution.matrix.include.is_empty());
     assert_eq!(world.app.store.run(&run).await.unwrap().unwrap().status, RunStatus::Failed);
     let again = world.app.upload_graph(&world.plan_job().await, &run, cyclic()).await;
     assert!(matches!(refused(again), Refused::Conflict(_)));
+
+    world.settle().await;
+    let spelled_out = "failure | Dependency cycle: eks → vpc → eks";
+    assert_eq!(world.check('a', "stackorder/resolve").unwrap(), spelled_out);
+    assert_eq!(world.check('a', "stackorder/plan").unwrap(), spelled_out);
 }
 
 #[tokio::test]
@@ -85,13 +92,13 @@ async fn case_017_a_pull_request_cannot_make_a_summary_stack_show_its_plan() {
     let mut base = graph("vpc <- eks");
     base.stacks.iter_mut().find(|stack| stack.key == "vpc").unwrap().config =
         Some(StackConfig { plan_output: Some(PlanOutput::Summary), ..StackConfig::default() });
-    world.uploaded(GraphUploadRequest { graph: base, ..upload("vpc", &["vpc/main.tf"]) }).await;
+    world.uploaded('a', GraphUploadRequest { graph: base, ..upload("vpc", &["vpc/main.tf"]) }).await;
     world.merge("merged").await;
     assert_eq!(world.repo().await.default_graph, Some(sha('a')));
 
     world.github.script().pull.open = true;
     let head = GraphUploadRequest { graph: all_full("vpc <- eks"), ..upload("vpc", &["vpc/main.tf"]) };
-    let (run, resolution, rows) = world.uploaded(head).await;
+    let (run, resolution, rows) = world.uploaded('b', head).await;
     assert_eq!(rows, ["eks full", "vpc summary"]);
     let told: Vec<&str> = resolution.matrix.include.iter().map(|entry| entry.plan_output.as_str()).collect();
     assert_eq!(told, ["summary", "full"], "its job is told, too");
@@ -106,14 +113,10 @@ async fn case_017_a_pull_request_cannot_make_a_summary_stack_show_its_plan() {
 
     // The same if the root says it, and a pull request's copy of the root does not.
     world.policy(|policy| policy.plan_output = PlanOutput::Summary).await;
-    world.github.script().pull.head_sha = sha('b');
-    let job = world.plan_job().await;
-    let created = world.app.create_run(&job, &world.registration(sha('b'), 1)).await.unwrap();
     let mut by_root = upload("vpc <- eks", &["vpc/main.tf"]);
+    by_root.graph = all_full("vpc <- eks");
     by_root.config = Some(RepoConfig::default());
-    world.app.upload_graph(&job, &created.run_id, by_root).await.unwrap();
-    let rows = world.app.store.rows(&created.run_id).await.unwrap();
-    assert!(rows.iter().all(|row| row.plan_output == PlanOutput::Summary), "{rows:?}");
+    assert_eq!(world.uploaded('c', by_root).await.2, ["eks summary", "vpc summary"]);
 }
 
 #[tokio::test]
@@ -127,7 +130,7 @@ async fn case_018_before_the_first_merge_the_files_of_the_default_branch_decide(
         world.github.script().stack_file = file;
         let head = GraphUploadRequest { graph: all_full("vpc <- eks"), ..upload("vpc", &["vpc/main.tf"]) };
         assert_eq!(world.repo().await.default_graph, None);
-        let (_, _, rows) = world.uploaded(head).await;
+        let (_, _, rows) = world.uploaded('a', head).await;
         assert_eq!(rows, expected, "{file:?}");
     }
 }
