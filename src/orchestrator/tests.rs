@@ -80,7 +80,7 @@ impl World {
     }
 
     async fn policy(&self, change: impl FnOnce(&mut RepoConfig)) {
-        let mut config = self.repo().await.policy();
+        let mut config = RepoConfig::clone(&self.repo().await.policy());
         change(&mut config);
         self.app.store.save_config(REPO, Some(&config), "").await.unwrap();
     }

@@ -7,7 +7,7 @@ use crate::orchestrator::workers::LEASE_MS;
 
 impl World {
     /// A repository whose default branch has these stacks.
-    async fn merged(stacks: &str) -> Self {
+    async fn with_stacks(stacks: &str) -> Self {
         let world = Self::new().await;
         let job = world.plan_job().await;
         let request = CreateRunRequest {
@@ -59,7 +59,7 @@ impl World {
 
 #[tokio::test]
 async fn case_097_five_stacks_are_checked_twelve_minutes_apart_once_an_hour() {
-    let world = World::merged("a, b, c, d, e").await;
+    let world = World::with_stacks("a, b, c, d, e").await;
     let fire = 10 * HOUR_MS;
     world.at(fire);
     for _ in 0..2 {
@@ -83,7 +83,7 @@ async fn case_097_five_stacks_are_checked_twelve_minutes_apart_once_an_hour() {
 
 #[tokio::test]
 async fn case_098_a_drifted_stack_has_one_issue_that_is_kept_up_to_date_and_closed() {
-    let world = World::merged("vpc").await;
+    let world = World::with_stacks("vpc").await;
     world.policy(|policy| policy.drift.open_issue = true).await;
     let told = |world: &World| std::mem::take(&mut world.github.script().told);
     told(&world);
@@ -107,7 +107,7 @@ async fn case_098_a_drifted_stack_has_one_issue_that_is_kept_up_to_date_and_clos
 
 #[tokio::test]
 async fn case_099_a_drift_job_under_another_environment_is_refused() {
-    let world = World::merged("vpc").await;
+    let world = World::with_stacks("vpc").await;
     world.clock.advance(HOUR_MS);
     world.app.drift_stack(&world.repo().await, &key("vpc")).await.unwrap();
     let run = world.runs().await.into_iter().find(|run| run.mode == Mode::Drift).unwrap();
@@ -124,7 +124,7 @@ async fn case_099_a_drift_job_under_another_environment_is_refused() {
 
 #[tokio::test]
 async fn case_100_a_check_that_failed_leaves_the_last_result() {
-    let world = World::merged("vpc").await;
+    let world = World::with_stacks("vpc").await;
     let run = world.checked("vpc", "+1").await;
     assert_eq!(world.last_seen("vpc").await, Some(("drifted", run.clone())));
 
@@ -139,7 +139,7 @@ async fn case_100_a_check_that_failed_leaves_the_last_result() {
 #[tokio::test]
 async fn case_101_a_leader_that_was_away_catches_up_one_fire_of_the_last_hour() {
     for (schedule, expected) in [("*/20 * * * *", Some(10 * HOUR_MS + 40 * MINUTE_MS)), ("0 9 * * *", None)] {
-        let world = World::merged("vpc").await;
+        let world = World::with_stacks("vpc").await;
         world.policy(|policy| policy.drift.schedule = schedule.to_owned()).await;
         world.at(7 * HOUR_MS + 50 * MINUTE_MS);
         world.app.tick("leader").await.unwrap();
@@ -162,7 +162,7 @@ async fn case_101_a_leader_that_was_away_catches_up_one_fire_of_the_last_hour() 
 
 #[tokio::test]
 async fn case_155_a_locked_stack_is_not_checked_and_its_last_result_stands() {
-    let world = World::merged("vpc").await;
+    let world = World::with_stacks("vpc").await;
     let run = world.checked("vpc", "+1").await;
     let apply = Caller::Key(api_key(&["apply"], &[]));
     let held = world.app.create_run(&apply, &manual()).await.unwrap().run_id;
