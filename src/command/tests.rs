@@ -23,7 +23,7 @@ fn keys_are_split_normalised_and_deduplicated_in_order() {
 }
 
 #[test]
-fn a_key_that_normalises_to_nothing_is_kept_and_never_means_all() {
+fn case_109_a_key_that_normalises_to_nothing_is_kept_and_never_means_all() {
     for token in [".", "./", "/", "`.`", "``"] {
         assert_eq!(parse_comment(&format!("stackorder apply {token}")), command(Verb::Apply, &[token]));
     }

@@ -14,7 +14,7 @@ pub fn refusals(scene: &GateScene) -> Vec<Refusal> {
     // The pull request's own locks never refuse it.
     let holds = line.holds(scene.scene.pr_number, &scene.request.selected);
     let mut refusals: Vec<Refusal> =
-        holds.iter().map(|(key, hold)| for_stacks(5, NAME, vec![key.clone()], reason_of(hold))).collect();
+        holds.iter().map(|(key, hold)| for_stacks(5, NAME, vec![key.clone()], refusal_of(hold, scene))).collect();
     if let Some(run) = scene.scene.apply_in_flight() {
         let stuck = run.status == RunStatus::Pending && !run.is_queued() && scene.now - run.created_at >= STUCK_MS;
         if run.is_queued() {
@@ -32,6 +32,16 @@ pub fn refusals(scene: &GateScene) -> Vec<Refusal> {
         }
     }
     refusals
+}
+
+/// A lock that was taken while GitHub was asked has been lost to somebody who was quicker.
+fn refusal_of(hold: &Hold<'_>, scene: &GateScene) -> String {
+    match hold {
+        Hold::Locked(lock) if lock.taken_at >= scene.facts.asked_at => {
+            format!("{} took the lock first", lock.holder())
+        }
+        Hold::Locked(_) | Hold::Waits(_) => reason_of(hold),
+    }
 }
 
 /// Why the stack is not free, and since when.

@@ -74,6 +74,8 @@ pub struct GateRequest {
 /// What GitHub says, gathered before the decision. A team is `organisation/slug`.
 #[derive(Debug, Clone)]
 pub struct GateFacts {
+    /// When GitHub was begun to be asked: what was locked since then, was locked in a race.
+    pub asked_at: Millis,
     pub pull: PullRequest,
     /// The requester's permission on the repository.
     pub permission: Permission,

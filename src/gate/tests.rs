@@ -54,6 +54,7 @@ impl Asked {
             }
         }
         let facts = GateFacts {
+            asked_at: crate::clock::Millis::MAX,
             pull,
             permission: Permission::Write,
             teams: BTreeMap::new(),
@@ -313,7 +314,7 @@ fn an_api_key_passes_layer_1() {
 // -- layer 2 --------------------------------------------------------------------------------------
 
 #[test]
-fn case_144_the_state_of_the_pull_request_decides() {
+fn case_043_144_the_state_of_the_pull_request_decides() {
     type Change = fn(&mut PullRequest);
     let cases: [(Change, &str); 6] = [
         (|pull| (pull.open, pull.merged) = (false, true), "pull request is merged"),
@@ -334,7 +335,7 @@ fn case_144_the_state_of_the_pull_request_decides() {
 }
 
 #[test]
-fn case_043_and_145_what_blocks_the_merge_does_not_refuse_and_an_unknown_answer_does() {
+fn case_043_145_what_blocks_the_merge_does_not_refuse_and_an_unknown_answer_does() {
     for state in ["blocked", "unstable", "behind"] {
         let mut asked = Asked::usual();
         asked.facts.pull.mergeable_state = state.to_owned();
@@ -357,7 +358,7 @@ const TOO_FEW: &str =
     "**Layer 2, approvals**: head commit aaaaaaa has 0 approvals that count; `apply.require_approvals` wants 1";
 
 #[test]
-fn case_039_to_042_only_the_last_word_of_somebody_else_who_may_push_on_the_head_counts() {
+fn case_039_040_041_042_only_the_last_word_of_somebody_else_who_may_push_on_the_head_counts() {
     use ReviewState::{Approved, ChangesRequested, Commented, Dismissed, Pending};
     for (reviews, counts) in [
         (vec![("bob", Approved)], true),
@@ -490,6 +491,15 @@ fn a_lock_of_somebody_else_refuses_and_the_pull_requests_own_does_not() {
     );
     asked.keys = "apps svpc";
     assert_eq!(asked.bullets(), NOBODY);
+}
+
+#[test]
+fn case_055_a_lock_that_was_taken_while_github_was_asked_was_taken_in_a_race() {
+    let mut asked = Asked::usual();
+    asked.lock("vpc", 2);
+    asked.facts.asked_at = asked.story.scene.locks["vpc"].taken_at;
+
+    assert_eq!(asked.bullets(), ["**Layer 5, locks** (`vpc`): #2 took the lock first"]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod cases;
 mod pictures;
 mod properties;
+mod scanned;
 mod small;
 mod warnings;
 

@@ -30,7 +30,7 @@ use crate::waves::waves;
 
 /// GitHub works mergeability out after the question: so often is it asked, so long apart.
 const MERGEABLE_READS_MAX: u32 = 5;
-const MERGEABLE_PAUSE: Duration = Duration::from_secs(2);
+pub(super) const MERGEABLE_PAUSE: Duration = Duration::from_secs(2);
 /// So often is everything gathered anew because another plan came in meanwhile.
 pub(super) const GATHER_TRIES_MAX: u32 = 3;
 pub(super) const STILL_MOVING: &str =
@@ -104,7 +104,7 @@ impl App {
                 .decide_comment(repo, comment, |_| Outcome::refused(reason, refused_text(&comment.command, reason)))
                 .await;
         }
-        let pull = self.settled_pull(repo, comment.number).await?;
+        let pull = self.settled_pull(repo, comment.number, MERGEABLE_PAUSE).await?;
         let asked = Asked {
             entry: Entry::Comment,
             trigger: Trigger::Comment,
@@ -188,7 +188,7 @@ impl App {
     }
 
     /// The pull request, read again while GitHub has not worked out whether it merges.
-    pub(super) async fn settled_pull(&self, repo: &Repo, number: i64) -> Result<PullRequest> {
+    pub(super) async fn settled_pull(&self, repo: &Repo, number: i64, pause: Duration) -> Result<PullRequest> {
         let mut reads = 1;
         loop {
             let pull = self.github.pull_request(&repo_ref(repo), number).await?;
@@ -196,7 +196,7 @@ impl App {
                 return Ok(pull);
             }
             reads += 1;
-            tokio::time::sleep(MERGEABLE_PAUSE).await;
+            tokio::time::sleep(pause).await;
         }
     }
 
@@ -215,6 +215,7 @@ impl App {
         asked: &Asked<'_>,
         wanted: Wanted,
     ) -> Result<Gathered> {
+        let asked_at = self.now();
         let github = repo_ref(repo);
         let policy = repo.policy();
         let selected = &wanted.selected;
@@ -259,6 +260,7 @@ impl App {
             }
         }
         let facts = GateFacts {
+            asked_at,
             pull,
             permission,
             teams,
@@ -279,7 +281,7 @@ impl App {
 
     /// `.stackorder.yaml` of each selected directory at the default branch, and what is wrong with those that do not parse: a
     /// typing error must not open a stack to more people.
-    async fn stack_files(
+    pub(super) async fn stack_files(
         &self,
         repo: &Repo,
         head: &Sha,

@@ -5,7 +5,7 @@
 use serde_json::json;
 
 use super::actor::Actor;
-use super::applies::{Asked, GATHER_TRIES_MAX, NotStarted, STILL_MOVING, Started, start_apply};
+use super::applies::{Asked, GATHER_TRIES_MAX, MERGEABLE_PAUSE, NotStarted, STILL_MOVING, Started, start_apply};
 use super::runner_calls::{Answer, CallError, invalid, not_found};
 use super::{App, Subject};
 use crate::api::{CreateRunResponse, RequestApplyRequest};
@@ -40,7 +40,7 @@ impl App {
         if run.status == RunStatus::Superseded {
             return Err(superseded(&run, &run.superseded_by));
         }
-        let pull = self.settled_pull(&repo, run.pr_number).await?;
+        let pull = self.settled_pull(&repo, run.pr_number, MERGEABLE_PAUSE).await?;
         let requester = actor.name();
         let asked = self.asked(&repo, &run, &pull, &requester, request)?;
         let subject = Subject::Pull { repo_id: repo.id, number: pull.number };

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::applies::{Asked, Gathered, Wanted};
+use super::applies::{Asked, Gathered, MERGEABLE_PAUSE, Wanted};
 use super::workflow_runs::Served;
 use super::{App, Error, Result, Subject, repo_ref};
 use crate::clock::{MINUTE_MS, Millis};
@@ -102,7 +102,7 @@ impl App {
 
     async fn gather_for_deployment(&self, scene: &Scene, run: &RunId, dispatch: &DispatchId) -> Result<Gathered> {
         let run = &scene.runs[run];
-        let pull = self.settled_pull(&scene.repo, run.pr_number).await?;
+        let pull = self.settled_pull(&scene.repo, run.pr_number, MERGEABLE_PAUSE).await?;
         let asked = Asked {
             entry: deployment::entry(run.trigger),
             trigger: run.trigger,

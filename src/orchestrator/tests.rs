@@ -1,23 +1,32 @@
 //! The orchestrator over maps and a scripted GitHub.
 
+mod commands;
 mod cross_repo;
 mod deployments;
+mod drifting;
+mod failures;
 mod github;
+mod life;
 mod queue;
 mod recovery;
+mod rendering;
 mod requests;
+mod resolving;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use rand::SeedableRng;
+use serde_json::{Value, json};
 
 use self::github::Scripted;
 use super::runner_calls::{CallError, Caller};
+use super::workers::work_one;
 use super::*;
-use crate::api::{CreateRunRequest, GraphUploadRequest, UnlockRequest};
-use crate::clock::HandClock;
+use crate::api::{ClaimRequest, CreateRunRequest, GraphUploadRequest, StackResult, UnlockRequest};
+use crate::clock::{HandClock, MINUTE_MS};
 use crate::config::model::{ApplyMode, RepoConfig};
-use crate::github::api::{ArtifactFacts, JobFacts, WorkflowRunFacts};
+use crate::github::api::{ArtifactFacts, CheckStatus, JobFacts, WorkflowRunFacts};
 use crate::github::oidc::Claims;
 use crate::graph::resolution::Resolution;
 use crate::ids::{RepoName, Sha};
@@ -26,19 +35,26 @@ use crate::run::report::Refused;
 use crate::run::scene::{Changes, Effects, JobKind};
 use crate::run::status::{Mode, RunStatus, Trigger};
 use crate::run::tests::story::{graph, key, result, sha};
-use crate::store::{ApiKey, Installation, MemoryStore, Outcome, RunFilter};
+use crate::store::{ApiKey, Installation, MemoryStore, Outcome, Retention, RunFilter};
 
 const REPO: i64 = 7;
+const KEEP: Retention = Retention { plan_text_ms: MINUTE_MS, events_ms: MINUTE_MS, drift_ms: MINUTE_MS };
 
 struct World {
     app: App,
     github: Arc<Scripted>,
     clock: Arc<HandClock>,
+    /// The newest workflow run that a dispatch started.
+    workflow_runs: AtomicI64,
 }
 
 impl World {
     async fn new() -> Self {
-        let (github, clock) = (Arc::new(Scripted::new()), Arc::new(HandClock::at(1_000_000)));
+        Self::over(Arc::new(Scripted::new()), Arc::new(HandClock::at(1_000_000))).await
+    }
+
+    /// An empty database beside this GitHub.
+    async fn over(github: Arc<Scripted>, clock: Arc<HandClock>) -> Self {
         let store = Arc::new(MemoryStore::default());
         let installation =
             Installation { id: 1, account: "acme".into(), account_type: "Organization".into(), suspended: false };
@@ -58,21 +74,169 @@ impl World {
         let addresses = Addresses { base_url: "https://so.test".into(), web_url: "https://github.test".into() };
         let random = rand::rngs::StdRng::seed_from_u64(1);
         let app = App::new(store, github.clone(), clock.clone(), addresses, random);
-        Self { app, github, clock }
+        Self { app, github, clock, workflow_runs: AtomicI64::new(900) }
     }
 
     async fn repo(&self) -> Repo {
         self.app.store.repo(REPO).await.unwrap().unwrap()
     }
 
+    async fn policy(&self, change: impl FnOnce(&mut RepoConfig)) {
+        let mut config = RepoConfig::clone(&self.repo().await.policy());
+        change(&mut config);
+        self.app.store.save_config(REPO, Some(&config), "").await.unwrap();
+    }
+
+    /// Works inbox and outbox off until nothing is due.
+    async fn settle(&self) {
+        const PIECES_MAX: u32 = 1_000;
+        for _ in 0..PIECES_MAX {
+            if !work_one(&self.app, "worker", &KEEP).await.unwrap() {
+                return;
+            }
+        }
+        panic!("the queues never run dry");
+    }
+
+    /// A delivery arrives, and all that follows from it is done.
+    async fn deliver(&self, id: &str, event: &str, mut payload: Value) {
+        payload["repository"] = json!({ "id": REPO, "full_name": "acme/infra", "default_branch": "main" });
+        self.app.store.store_delivery(id, event, &payload.to_string(), self.app.now()).await.unwrap();
+        self.settle().await;
+    }
+
+    /// Somebody comments on the pull request, a second later.
+    async fn comment(&self, id: i64, author: &str, body: &str) {
+        self.clock.advance(1000);
+        self.deliver(&format!("comment-{id}"), "issue_comment", commented(id, author, body)).await;
+    }
+
+    /// Something happens to the pull request.
+    async fn pull_request(&self, delivery: &str, action: &str) {
+        let end = |name: &str| json!({ "ref": name, "sha": sha('a'), "repo": { "id": REPO } });
+        let pull = json!({ "number": 1, "head": end("topic"), "base": end("main") });
+        self.deliver(delivery, "pull_request", json!({ "action": action, "pull_request": pull })).await;
+    }
+
+    /// The pull request is merged into its base.
+    async fn merge(&self, delivery: &str) {
+        {
+            let pull = &mut self.github.script().pull;
+            (pull.open, pull.merged, pull.merge_commit_sha) = (false, true, Some(sha('d')));
+            pull.merged_by = Some("ada".to_owned());
+        }
+        self.pull_request(delivery, "closed").await;
+    }
+
+    /// Bodies of the comments on the pull request that tell something once, without their markers.
+    fn notes(&self) -> Vec<String> {
+        let comments = self.github.script().comments.clone();
+        let notes = comments.into_iter().filter(|(at, _)| *at == 1).filter_map(|(_, comment)| {
+            let (marker, body) = comment.body.split_once('\n')?;
+            marker.starts_with("<!-- stackorder:note:").then(|| body.to_owned())
+        });
+        notes.collect()
+    }
+
+    /// `status | title` of a check at a commit.
+    fn check(&self, at: char, name: &str) -> Option<String> {
+        let script = self.github.script();
+        let check = script.checks.values().find(|check| check.name == name && check.head_sha == sha(at))?;
+        let status = match check.status {
+            CheckStatus::Queued => "queued",
+            CheckStatus::InProgress => "in progress",
+            CheckStatus::Completed(conclusion) => conclusion.as_str(),
+        };
+        Some(format!("{status} | {}", check.title))
+    }
+
+    /// `stack #1, other a manual run`.
+    async fn locks(&self) -> String {
+        let locks = self.app.store.locks(None).await.unwrap();
+        locks.iter().map(|lock| format!("{} {}", lock.key, lock.holder())).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The newest apply.
+    async fn apply(&self) -> Run {
+        let filter = RunFilter { mode: Some(Mode::Apply), limit: 1, ..RunFilter::default() };
+        self.app.store.runs(&filter).await.unwrap().pop().expect("an apply")
+    }
+
+    /// The newest apply: `failed: eks blocked, vpc failed`.
+    async fn applied(&self) -> String {
+        let run = self.apply().await;
+        let rows = self.app.store.rows(&run.id).await.unwrap();
+        let mut rows: Vec<String> = rows.iter().map(|row| format!("{} {}", row.key, row.status)).collect();
+        rows.sort();
+        format!("{}: {}", run.status, rows.join(", "))
+    }
+
+    /// The job of a stack of a run, of the workflow run that serves its dispatch.
+    async fn job(&self, run: &RunId, stack: &str) -> Caller {
+        let scene = self.app.store.scene(run).await.unwrap().unwrap();
+        let dispatch = scene.row(run, &key(stack)).and_then(|row| row.dispatch_id.clone()).expect("it is dispatched");
+        let dispatch = &scene.dispatches[&dispatch];
+        let next = || 1 + self.workflow_runs.fetch_add(1, Ordering::Relaxed);
+        let Caller::Job { mut claims, repo } = self.plan_job().await else { unreachable!() };
+        claims.event_name = "workflow_dispatch".to_owned();
+        claims.git_ref = "refs/heads/main".to_owned();
+        claims.run_id = dispatch.workflow_run_id.unwrap_or_else(next);
+        claims.environment = Some(dispatch.environment.clone());
+        claims.check_run_id = 1 + scene.rows(run).position(|row| row.key.as_str() == stack).unwrap() as i64;
+        Caller::Job { claims, repo }
+    }
+
+    async fn claim(&self, run: &RunId, stack: &str) -> std::result::Result<(), CallError> {
+        let at = self.app.store.run(run).await.unwrap().unwrap().sha;
+        let request = ClaimRequest { sha: at.to_string(), workflow_run_attempt: 1 };
+        self.app.claim(&self.job(run, stack).await, run, &key(stack), &request).await.map(drop)
+    }
+
+    /// `vpc +1, eks !`: each stack of the newest apply is claimed and reported, and what follows is done.
+    async fn jobs(&self, outcomes: &str) {
+        let run = self.apply().await.id;
+        for part in outcomes.split(',').map(str::trim) {
+            let (stack, outcome) = part.split_once(' ').unwrap();
+            self.clock.advance(1000);
+            self.claim(&run, stack).await.unwrap();
+            let report = result(Mode::Apply, outcome, "");
+            self.app.report_result(&self.job(&run, stack).await, &run, &key(stack), &report).await.unwrap();
+            self.settle().await;
+        }
+    }
+
+    /// The clock shows this.
+    fn at(&self, time: i64) {
+        self.clock.advance(time - self.app.now());
+    }
+
+    /// The artifact of a plan is there.
+    fn uploads(&self, planned: &StackResult) {
+        let name = planned.plan_artifact.clone();
+        self.github.script().artifacts.push(ArtifactFacts { id: 1, name, expired: false, expires_at: None });
+    }
+
+    /// The dispatched job of a stack reports its plan, and what follows is done.
+    async fn replanned(&self, run: &RunId, stack: &str, outcome: &str) {
+        self.clock.advance(1000);
+        let planned = result(Mode::Plan, outcome, &format!("{stack}-{run}"));
+        self.uploads(&planned);
+        self.app.report_result(&self.job(run, stack).await, run, &key(stack), &planned).await.unwrap();
+        self.settle().await;
+    }
+
     /// A job of the pull request's plan workflow.
     async fn plan_job(&self) -> Caller {
+        self.plan_job_of(1).await
+    }
+
+    async fn plan_job_of(&self, number: i64) -> Caller {
         let claims = Claims {
             repository: "acme/infra".to_owned(),
             repository_id: REPO,
             event_name: "pull_request".to_owned(),
-            git_ref: "refs/pull/1/merge".to_owned(),
-            run_id: 100,
+            git_ref: format!("refs/pull/{number}/merge"),
+            run_id: 99 + number,
             run_attempt: 1,
             environment: None,
             actor: "ada".to_owned(),
@@ -91,12 +255,7 @@ impl World {
         let job = self.plan_job().await;
         for stack in ["vpc", "eks"] {
             let planned = result(Mode::Plan, "+1", &format!("{stack}-{head}"));
-            self.github.script().artifacts.push(ArtifactFacts {
-                id: 1,
-                name: planned.plan_artifact.clone(),
-                expired: false,
-                expires_at: None,
-            });
+            self.uploads(&planned);
             self.app.report_result(&job, &run, &key(stack), &planned).await.unwrap();
         }
         (run, resolution.cached)
@@ -114,14 +273,7 @@ impl World {
             ..CreateRunRequest::default()
         };
         let created = self.app.create_run(&job, &request).await.unwrap();
-        let upload = GraphUploadRequest {
-            graph: crate::graph::model::Graph { tree_hash: "same".to_owned(), ..graph("vpc <- eks") },
-            changed_paths: changed.iter().map(ToString::to_string).collect(),
-            base_sha: String::new(),
-            config: None,
-            stacks: Vec::new(),
-            base: Default::default(),
-        };
+        let upload = upload("vpc <- eks", changed);
         let resolution = self.app.upload_graph(&job, &created.run_id, upload).await.unwrap();
         (created.run_id, resolution)
     }
@@ -153,6 +305,28 @@ impl World {
         self.app.base_changed(&self.repo().await, 1, "delivery").await.unwrap();
         self.dispatches().await.remove(0)
     }
+}
+
+/// What a resolve job uploads.
+fn upload(stacks: &str, changed: &[&str]) -> GraphUploadRequest {
+    GraphUploadRequest {
+        graph: crate::graph::model::Graph { tree_hash: "same".to_owned(), ..graph(stacks) },
+        changed_paths: changed.iter().map(ToString::to_string).collect(),
+        base_sha: String::new(),
+        config: None,
+        stacks: Vec::new(),
+        base: Default::default(),
+    }
+}
+
+/// The payload of a comment on the pull request.
+fn commented(id: i64, author: &str, body: &str) -> Value {
+    json!({
+        "action": "created",
+        "issue": { "number": 1, "pull_request": {} },
+        "comment": { "id": id, "body": body, "user": { "login": author } },
+        "sender": { "login": author },
+    })
 }
 
 fn api_key(scopes: &[&str], repos: &[&str]) -> ApiKey {
@@ -256,9 +430,10 @@ async fn a_repository_that_a_key_does_not_name_does_not_exist_for_it() {
 async fn case_013_the_graph_of_an_empty_commit_is_not_stored_again() {
     let world = World::new().await;
     assert!(!world.plan(sha('a')).await.1);
-    let (run, cached) = world.plan(sha('b')).await;
+    let (run, resolution) = world.resolve(sha('b'), &["vpc/main.tf", "eks/main.tf"]).await;
 
-    assert!(cached);
+    assert!(resolution.cached);
+    assert!(resolution.matrix.include.iter().all(|entry| entry.sha == sha('b').as_str()), "{resolution:?}");
     assert!(world.app.store.graph(REPO, &sha('b')).await.unwrap().is_none());
     let scene = world.app.store.scene(&run).await.unwrap().unwrap();
     assert_eq!((&scene.runs[&run].sha, scene.runs[&run].graph_sha.as_ref()), (&sha('b'), Some(&sha('a'))));

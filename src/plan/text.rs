@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_ends_at_a_line_with_a_note_of_both_sizes() {
+    fn case_033_a_long_text_ends_at_a_line_with_a_note_of_both_sizes() {
         let text = "0123456789\n".repeat(30_000);
         let (cut, truncated) = cut_plan_text(&text);
         assert!(truncated && cut.len() <= PLAN_TEXT_BYTES_MAX);

@@ -66,7 +66,7 @@ fn planned_stacks_have_green_checks_with_their_counts() {
 }
 
 #[test]
-fn one_failed_plan_turns_the_roll_up_red_at_once() {
+fn case_023_one_failed_plan_turns_the_roll_up_red_at_once() {
     let (mut scene, plan) = planned();
     scene.runs.get_mut(&plan).unwrap().status = RunStatus::Planning;
     add_row(&mut scene, &plan, "eks", 1, RowStatus::Failed).exit_code = Some(1);
@@ -81,7 +81,7 @@ fn one_failed_plan_turns_the_roll_up_red_at_once() {
 }
 
 #[test]
-fn an_unconfirmed_plan_is_no_green_light() {
+fn case_157_an_unconfirmed_plan_is_no_green_light() {
     let (mut scene, plan) = planned();
     add_row(&mut scene, &plan, "eks", 1, RowStatus::Unconfirmed);
     assert_snapshot!(desired(&scene), @"
@@ -116,7 +116,7 @@ fn a_cycle_is_spelled_out() {
 }
 
 #[test]
-fn nothing_affected_is_green_everywhere_before_a_merge_and_has_no_apply_on_merge() {
+fn case_001_002_nothing_affected_is_green_everywhere_before_a_merge_and_has_no_apply_on_merge() {
     let mut scene = scene();
     let plan = add_run(&mut scene, Mode::Plan, Trigger::PullRequest, 'a', RunStatus::Planned);
     scene.runs.get_mut(&plan).unwrap().waves = 0;
@@ -235,7 +235,7 @@ fn broken() -> (Scene, crate::ids::RunId) {
 }
 
 #[test]
-fn a_new_plan_after_its_upstream_waits_for_a_person() {
+fn case_122_a_new_plan_after_its_upstream_waits_for_a_person() {
     let (mut scene, apply) = with_a_new_plan();
     assert_snapshot!(desired(&scene), @"
     stackorder/resolve | success | 3 stacks affected in 3 waves
@@ -271,7 +271,16 @@ fn a_failed_stack_blocks_what_is_behind_it() {
 }
 
 #[test]
-fn an_unknown_result_points_to_the_state_lock_only_if_a_job_claimed_it() {
+fn case_065_a_stack_whose_wave_was_never_reached_is_cancelled() {
+    let (mut scene, apply) = broken();
+    add_row(&mut scene, &apply, "dns", 2, RowStatus::Planned);
+    let unreached = find(&scene, "stackorder/apply: dns");
+    assert_eq!(unreached.status, CheckStatus::Completed(super::check::Conclusion::Cancelled));
+    assert!(unreached.title.starts_with("Never reached"), "{}", unreached.title);
+}
+
+#[test]
+fn case_076_an_unknown_result_points_to_the_state_lock_only_if_a_job_claimed_it() {
     let rows = [("vpc", 0, RowStatus::Unknown), ("eks", 0, RowStatus::Unknown)];
     let (mut scene, apply) = applying(RunStatus::Failed, &rows);
     claim(scene.row_mut(&apply, &key("vpc")).unwrap());
@@ -283,7 +292,7 @@ fn an_unknown_result_points_to_the_state_lock_only_if_a_job_claimed_it() {
 }
 
 #[test]
-fn a_subset_keeps_the_check_open_until_the_rest_is_applied() {
+fn case_063_160_a_subset_keeps_the_check_open_until_the_rest_is_applied() {
     let (mut scene, apply) = applying(RunStatus::Applied, &[("vpc", 0, RowStatus::Applied)]);
     not_selected(add_row(&mut scene, &apply, "eks", 0, RowStatus::Skipped));
     not_selected(add_row(&mut scene, &apply, "apps", 0, RowStatus::Skipped));

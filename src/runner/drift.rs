@@ -108,7 +108,8 @@ async fn in_directory(
     let exit_code = stack_job.plan(&files.plan, plan_lock).await?;
     let summary = stack_job.read_plan(files).await?.summary;
     if summary.is_empty() && exit_code == 2 {
-        tracing::warn!(stack = %stack_job.stack.key, "the tool reports changes, its plan JSON holds none: no drift");
+        let key = &stack_job.stack.key;
+        stack_job.job().console.warn(&format!("{key}: the tool reports changes, its plan JSON holds none: no drift"));
     }
     let mut result = stack_job.blank(ResultStatus::Success);
     if stack_job.stack.settings.plan_output == PlanOutput::Full {

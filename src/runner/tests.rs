@@ -3,6 +3,7 @@
 mod applying;
 mod bundles;
 mod change_detection;
+mod ending;
 mod histories;
 mod planning;
 mod reading;

@@ -261,6 +261,30 @@ async fn the_overview_shows_who_waits_and_who_holds_what() {
 }
 
 #[tokio::test]
+async fn case_155_a_locked_stack_is_shown_as_not_checked_for_drift_and_by_whom_it_is_held() {
+    let world = World::new().await;
+    applying(&world).await;
+    let text = words(&world.page("/repos/acme/infra").await);
+    assert!(text.contains("no check yet (no check while #42 holds the lock)"), "{text}");
+    assert!(text.contains("drifted: 4 to add") && !text.contains("0 to replace (no check"), "free ones are: {text}");
+}
+
+/// No browser here: that the script is plain HTTP, knows how to say it, and has a place for it on a page that is whole
+/// without it.
+#[tokio::test]
+async fn failure_20_a_page_that_cannot_be_refreshed_says_that_it_may_be_out_of_date() {
+    let world = World::new().await;
+    applying(&world).await;
+    let html = world.page("/").await;
+    assert!(
+        html.contains("<p id=\"stale\" role=\"status\" hidden></p>") && words(&html).contains("live/eks acme/infra")
+    );
+    let (_, _, script) = world.ask(Request::get(super::assets::script()).body(Body::empty()).unwrap()).await;
+    assert!(script.contains("fetch(location.href") && !script.contains("WebSocket"), "{script}");
+    assert!(script.contains("What you see may be out of date."), "{script}");
+}
+
+#[tokio::test]
 async fn a_run_page_says_what_a_person_must_do_next_and_why_each_stack_is_there() {
     let world = World::new().await;
     let (plan, apply) = applying(&world).await;

@@ -102,7 +102,7 @@ fn register(world: &World) -> RequestBuilder {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_without_a_usable_credential_is_unauthorized() {
+async fn failure_16_a_call_without_a_usable_credential_is_unauthorized() {
     let world = World::new().await;
     let expired = world.key("expired", &["--scope", "apply", "--scope", "read", "--scope", "unlock"]).await;
     world.tamper("update api_keys set body = json_set(body, '$.expires_at', 1) where body like '%\"expired\"%'").await;
@@ -159,7 +159,7 @@ async fn a_call_without_a_usable_credential_is_unauthorized() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_is_good_for_one_call_and_a_revoked_key_for_none() {
+async fn failure_16_a_token_is_good_for_one_call_and_a_revoked_key_for_none() {
     let world = World::new().await;
     let key = world.key("soon-gone", &["--scope", "read"]).await;
     let before = world.state().await;
@@ -178,7 +178,7 @@ async fn a_token_is_good_for_one_call_and_a_revoked_key_for_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_good_credential_for_something_else_is_forbidden() {
+async fn failure_16_a_good_credential_for_something_else_is_forbidden() {
     let world = World::new().await;
     let reader = world.key("reader", &["--scope", "read"]).await;
     let elsewhere =

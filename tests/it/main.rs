@@ -9,11 +9,12 @@
 //! - `configuration`: checking a configuration and showing what counts for a stack; `init`: the first files of a
 //!   repository; `generated`: large repositories with known answers.
 //! - `store_contract`: one suite for every store; `actions`: the shell of the actions; `tidy`: who may use whom;
-//!   `readme`: what the documents promise.
+//!   `cases`: every corner case and failure has its test; `readme`: what the documents promise.
 
 mod actions;
 mod api_refusals;
 mod bad_input;
+mod cases;
 mod checkout;
 mod configuration;
 mod databases;

@@ -19,7 +19,7 @@ fn case_052_a_head_without_a_plan_is_refused() {
 }
 
 #[test]
-fn case_049_and_109_a_key_that_is_no_stack_of_the_view_is_named() {
+fn case_049_109_a_key_that_is_no_stack_of_the_view_is_named() {
     let mut asked = Asked::usual();
     asked.keys = "vpc none";
     assert_eq!(asked.bullets(), [format!("**Layer 3, plans for the head commit** (`none`): {NO_PLAN}")]);
@@ -29,7 +29,7 @@ fn case_049_and_109_a_key_that_is_no_stack_of_the_view_is_named() {
 }
 
 #[test]
-fn case_054_and_148_an_artifact_that_was_never_uploaded_is_no_plan_and_an_expired_one_is() {
+fn case_054_148_failure_10_an_artifact_that_was_never_uploaded_is_no_plan_and_an_expired_one_is() {
     let mut asked = Asked::usual();
     for artifact in asked.facts.artifacts.values_mut().flatten() {
         artifact.expired = true;
@@ -56,7 +56,7 @@ fn a_plan_that_still_works_is_waited_for() {
 }
 
 #[test]
-fn case_023_and_053_and_128_a_plan_that_did_not_succeed_is_refused() {
+fn case_023_053_128_a_plan_that_did_not_succeed_is_refused() {
     let bullet = "**Layer 3, plans for the head commit** (`apps`): planning did not succeed; repair it and plan again";
     for outcome in ["!", "?"] {
         let story = Story::planned(&format!("vpc ~1, eks ~1, apps {outcome}, svpc +1"));

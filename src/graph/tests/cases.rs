@@ -27,7 +27,7 @@ fn codes(warnings: &[Warning]) -> Vec<&str> {
 }
 
 #[test]
-fn only_the_deepest_stack_and_module_around_a_path_change() {
+fn case_003_only_the_deepest_stack_and_module_around_a_path_change() {
     let graph = small::graph("live, live/inner, m/x < other, m/x/sub < another, m/x/sub < live");
     assert_eq!(rows(&resolved(&graph, &["live/inner/main.tf"])), ["0 live/inner (changed)"]);
     assert_eq!(rows(&resolved(&graph, &["live"])), ["0 live (changed)"]);
@@ -61,7 +61,7 @@ fn a_module_inside_a_stack_changes_both() {
 }
 
 #[test]
-fn both_modules_of_a_chain_are_in_via() {
+fn case_006_both_modules_of_a_chain_are_in_via() {
     let graph = small::graph("m/b < m/a, m/a < live/x");
     let resolution = resolved(&graph, &["m/b/main.tf"]);
     assert_eq!(rows(&resolution), ["0 live/x (module)"]);
@@ -69,11 +69,12 @@ fn both_modules_of_a_chain_are_in_via() {
 }
 
 #[test]
-fn git_modules_never_match_a_path() {
+fn case_007_git_modules_never_match_a_path() {
     let mut graph = small::graph("m/x < live");
     graph.modules[0].kind = crate::graph::model::ModuleKind::Git;
     let resolution = resolved(&graph, &["m/x/main.tf"]);
     assert_eq!((rows(&resolution), codes(&resolution.warnings)), (Vec::new(), vec!["path_unowned"]));
+    assert_eq!(rows(&resolved(&graph, &["live/main.tf"])), ["0 live (changed)"], "whose ref is bumped");
 }
 
 #[test]
@@ -167,7 +168,7 @@ fn cycles_are_spelled_from_their_smallest_key() {
 }
 
 #[test]
-fn a_cycle_in_the_affected_set_schedules_nothing_even_when_the_request_avoids_it() {
+fn case_011_012_a_cycle_in_the_affected_set_schedules_nothing_even_when_the_request_avoids_it() {
     let graph = small::graph("b <- a, a <- b, free, b <- c");
     let resolution = requesting(&graph, &["a/x.tf"], &["c"]);
     assert_eq!(resolution.cycles, [["a", "b", "a"]]);
@@ -198,7 +199,7 @@ fn stacks_that_cannot_be_scheduled_are_named() {
 }
 
 #[test]
-fn locks_are_shown_and_stop_nothing() {
+fn case_022_locks_are_shown_and_stop_nothing() {
     let graph = small::graph("a");
     let lock = crate::graph::resolution::LockInfo {
         stack_id: None,
@@ -239,9 +240,9 @@ fn validation_tells_errors_from_warnings() {
     assert_eq!(codes(&found.warnings), ["depends_on_unknown", "key_mismatch", "module_cycle", "module_without_path"]);
 }
 
-/// Cases 14 to 16: a pull request that narrows discovery, one that spells out defaults, one that deletes.
+/// A pull request that narrows discovery, and one that deletes.
 #[test]
-fn a_pull_request_cannot_take_stacks_out_of_its_own_plan() {
+fn case_014_016_a_pull_request_cannot_take_stacks_out_of_its_own_plan() {
     let base_graph = small::graph("live/a <= live/b, m/x < live/a");
     let graph = small::graph("live/b, m/x");
     let (base, spelled_out, mut head) = (RepoConfig::default(), RepoConfig::default(), RepoConfig::default());

@@ -1,6 +1,6 @@
 //! `POST /v1/runs/{id}/graph`: the resolve job's graph becomes the rows of its plan run (spec 20 §5.2).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -8,14 +8,15 @@ use sha2::{Digest, Sha256};
 use super::{Answer, CallError, Caller, forbidden, pull_of};
 use crate::api::{GraphUploadRequest, lock_info};
 use crate::config::ROOT_FILE;
-use crate::config::model::RepoConfig;
+use crate::config::effective::plan_output_of;
+use crate::config::model::{PlanOutput, RepoConfig, StackConfig};
 use crate::config::parse::parse_repo_config;
-use crate::graph::model::Graph;
+use crate::graph::model::{Graph, Stack};
 use crate::graph::resolution::{MatrixEntry, Resolution};
 use crate::graph::resolve::ResolveRequest;
 use crate::graph::union::{UnionInput, resolve_union};
 use crate::graph::validate;
-use crate::ids::{RepoName, RunId, Sha, hex};
+use crate::ids::{RepoName, RunId, Sha, StackKey, hex};
 use crate::orchestrator::{App, Error, repo_ref};
 use crate::run::dispatching;
 use crate::run::locks;
@@ -44,13 +45,35 @@ impl App {
         }
         let rows = self.store.rows(id).await?;
         may_upload(&run, rows.is_empty(), &repo.full_name, &request)?;
-        let policy_sha = self.github.branch_head(&repo_ref(repo), &repo.default_branch).await?;
         let known = self.known_graph(repo, &run, &request.graph).await?;
-        let base_graph = self.current_graph(repo).await?;
-        let resolved = self.decide_run(&run, |next| {
-            resolve_upload(next, id, &request, base_graph.as_deref(), policy_sha.as_str(), known.as_ref())
-        });
+        let base = self.base_of(repo, &request).await?;
+        let resolved = self.decide_run(&run, |next| resolve_upload(next, id, &request, &base, known.as_ref()));
         resolved.await?.map_err(CallError::from)
+    }
+
+    /// What the default branch says. Stacks that no graph of it knows are looked up in its files, the affected ones only.
+    async fn base_of(&self, repo: &Repo, request: &GraphUploadRequest) -> Answer<Base> {
+        let head = self.github.branch_head(&repo_ref(repo), &repo.default_branch).await?;
+        let mut base = Base {
+            head,
+            is_default: repo.default_graph.is_some(),
+            graph: self.current_graph(repo).await?,
+            files: BTreeMap::new(),
+            unreadable: BTreeMap::new(),
+        };
+        if !base.is_default {
+            let resolve_request = ResolveRequest {
+                changed_paths: request.changed_paths.clone(),
+                base: request.base.clone(),
+                requested: request.stacks.clone(),
+                ..ResolveRequest::default()
+            };
+            let union = resolve_union(base.union(request, &repo.policy(), &gone(request)), &resolve_request);
+            let affected = union.resolution.affected.iter();
+            let keys = affected.filter_map(|stack| StackKey::parse(&stack.key).ok()).collect();
+            (base.files, base.unreadable) = self.stack_files(repo, &base.head, &keys).await?;
+        }
+        Ok(base)
     }
 
     /// The graph of the same pull request or the default branch that the uploaded one claims to equal, and its commit.
@@ -72,6 +95,59 @@ impl App {
             None => Ok(None),
         }
     }
+}
+
+/// The default branch, as an upload is judged by it.
+struct Base {
+    head: Sha,
+    /// Its graph, else the newest one.
+    graph: Option<Arc<Graph>>,
+    /// Whether it is the default branch's own.
+    is_default: bool,
+    /// The stacks' own files at its head, read while it has no graph.
+    files: BTreeMap<StackKey, StackConfig>,
+    unreadable: BTreeMap<StackKey, String>,
+}
+
+impl Base {
+    fn union<'a>(
+        &'a self,
+        request: &'a GraphUploadRequest,
+        policy: &'a RepoConfig,
+        gone: &'a BTreeSet<String>,
+    ) -> UnionInput<'a> {
+        let head = request.config.as_ref().unwrap_or(policy);
+        UnionInput { graph: &request.graph, head, base: policy, base_graph: self.graph.as_deref(), gone }
+    }
+
+    /// Stacks whose plans the default branch keeps to a summary, whatever the pull request makes of it (spec 30 §3.4).
+    fn keep_summaries(&self, graph: &mut Graph, policy: &RepoConfig) {
+        let own = self.graph.as_deref().filter(|_| self.is_default);
+        let known: BTreeMap<&str, &Stack> =
+            own.into_iter().flat_map(|own| &own.stacks).map(|stack| (stack.key.as_str(), stack)).collect();
+        for stack in graph.stacks.iter_mut().filter(|stack| !stack.external) {
+            if self.plan_output(stack, known.get(stack.key.as_str()).copied(), policy) == PlanOutput::Summary {
+                stack.plan_output = Some(PlanOutput::Summary);
+            }
+        }
+    }
+
+    fn plan_output(&self, stack: &Stack, known: Option<&Stack>, policy: &RepoConfig) -> PlanOutput {
+        // A typing error must not show more than the file meant to.
+        if self.unreadable.contains_key(stack.key.as_str()) {
+            return PlanOutput::Summary;
+        }
+        let file = match known {
+            Some(known) => known.config.as_ref(),
+            None => self.files.get(stack.key.as_str()),
+        };
+        plan_output_of(policy, file, &stack.path, &stack.instance)
+    }
+}
+
+/// Directories that the pull request took away.
+fn gone(request: &GraphUploadRequest) -> BTreeSet<String> {
+    request.base.removed.iter().map(|removed| removed.path.clone()).collect()
 }
 
 /// The state of the run first, then what the request says.
@@ -113,8 +189,7 @@ fn resolve_upload(
     next: &mut Next,
     id: &RunId,
     request: &GraphUploadRequest,
-    base_graph: Option<&Graph>,
-    policy_sha: &str,
+    base: &Base,
     known: Option<&(Sha, Arc<Graph>)>,
 ) -> Result<Resolution, Refused> {
     let run = next.scene.runs[id].clone();
@@ -131,8 +206,8 @@ fn resolve_upload(
         return Err(Refused::Invalid { field: "graph", reason: format!("duplicate keys: {}", duplicates.join(", ")) });
     }
     let policy = next.policy.clone();
-    let head = request.config.clone().unwrap_or_else(|| RepoConfig::clone(&policy));
-    let gone: BTreeSet<String> = request.base.removed.iter().map(|removed| removed.path.clone()).collect();
+    let mut request = request.clone();
+    base.keep_summaries(&mut request.graph, &policy);
     let foreign = next
         .scene
         .locks
@@ -147,10 +222,9 @@ fn resolve_upload(
         applied: locks::applied(next),
         locks: foreign,
         sha: run.sha.to_string(),
-        policy_sha: policy_sha.to_owned(),
+        policy_sha: base.head.to_string(),
     };
-    let input = UnionInput { graph: &request.graph, head: &head, base: &policy, base_graph, gone: &gone };
-    let union = resolve_union(input, &resolve_request);
+    let union = resolve_union(base.union(&request, &policy, &gone(&request)), &resolve_request);
     let mut resolution = union.resolution;
     resolution.run_id = Some(id.clone());
     if !request.base_sha.is_empty() {
@@ -188,7 +262,7 @@ fn resolve_upload(
         rows.into_iter()
             .map(|row| MatrixEntry {
                 environment: row.environment.clone(),
-                ..dispatching::entry(&recorded, row, policy_sha)
+                ..dispatching::entry(&recorded, row, base.head.as_str())
             })
             .collect()
     } else {

@@ -1,4 +1,4 @@
-//! A GitHub that says what a test wrote down, and notes what it was told to do. It has nothing else.
+//! A GitHub that says what a test wrote down, and keeps what it was told to write. It has nothing else.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -12,16 +12,35 @@ use crate::run::tests::story::sha;
 
 pub struct Script {
     pub pull: PullRequest,
+    /// Other pull requests, by number.
+    pub more_pulls: BTreeMap<i64, PullRequest>,
+    /// Times a pull request is read before GitHub knows whether it merges.
+    pub reads_until_mergeable: u32,
     pub files: Vec<String>,
     /// `.stackorder.yaml` of every directory.
     pub stack_file: Option<&'static str>,
-    /// What the default branch has that a head lacks.
-    pub ahead: Comparison,
+    /// `stackorder.yaml` of every commit.
+    pub root_file: Option<&'static str>,
     pub trees: BTreeMap<Sha, Vec<(String, String)>>,
     pub jobs: Vec<JobFacts>,
     pub artifacts: Vec<ArtifactFacts>,
     pub issues: Vec<Issue>,
     pub plan_runs: Vec<WorkflowRunFacts>,
+    /// Runs of the dispatched workflow.
+    pub dispatched: Vec<WorkflowRunFacts>,
+    /// What the answer to a dispatch says.
+    pub answer_to_dispatch: Answer,
+    /// Of comments and checks.
+    pub last_id: i64,
+    /// By pull request or issue, in the order they were written.
+    pub comments: Vec<(i64, Comment)>,
+    /// By their ids.
+    pub checks: BTreeMap<i64, Check>,
+    pub reactions: Vec<(i64, Reaction)>,
+    /// Every write is answered with 502.
+    pub is_down: bool,
+    /// So is the question for the head of a branch.
+    pub is_mute: bool,
     /// Closing an issue fails.
     pub is_stubborn: bool,
     /// What happens while the head of a branch is asked for.
@@ -35,6 +54,24 @@ pub struct Script {
     pub workflow_runs: Vec<WorkflowRunFacts>,
     /// Reviews cannot be read.
     pub is_silent: bool,
+}
+
+impl Script {
+    fn new_id(&mut self) -> i64 {
+        self.last_id += 1;
+        self.last_id
+    }
+}
+
+/// How GitHub answers a dispatch.
+#[derive(Clone, Copy)]
+pub enum Answer {
+    /// Taken, without a word about the workflow run.
+    Taken,
+    TakenBy(i64),
+    /// Started all the same, but the answer was lost.
+    Lost,
+    Rejected,
 }
 
 pub struct Scripted(Mutex<Script>);
@@ -60,14 +97,24 @@ impl Scripted {
         };
         Self(Mutex::new(Script {
             pull,
+            more_pulls: BTreeMap::new(),
+            reads_until_mergeable: 0,
             files: Vec::new(),
             stack_file: None,
-            ahead: Comparison::default(),
+            root_file: None,
             trees: BTreeMap::new(),
             jobs: Vec::new(),
             artifacts: Vec::new(),
             issues: Vec::new(),
             plan_runs: Vec::new(),
+            dispatched: Vec::new(),
+            answer_to_dispatch: Answer::Taken,
+            last_id: 0,
+            comments: Vec::new(),
+            checks: BTreeMap::new(),
+            reactions: Vec::new(),
+            is_down: false,
+            is_mute: false,
             is_stubborn: false,
             meanwhile: None,
             told: Vec::new(),
@@ -86,6 +133,19 @@ impl Scripted {
     fn note(&self, what: String) {
         self.script().told.push(what);
     }
+
+    /// What a test may write to, unless GitHub is down.
+    fn writable(&self) -> Result<MutexGuard<'_, Script>> {
+        let script = self.script();
+        if script.is_down {
+            return Err(temporary("a write"));
+        }
+        Ok(script)
+    }
+}
+
+fn temporary(what: &str) -> GitHubError {
+    GitHubError::Temporary { what: what.to_owned(), message: "502".to_owned(), retry_at: None }
 }
 
 fn nothing<T>() -> Result<T> {
@@ -110,6 +170,7 @@ impl Api for Scripted {
         let script = self.script();
         let text = match path {
             "CODEOWNERS" => script.codeowners,
+            "stackorder.yaml" => script.root_file,
             _ => script.stack_file.filter(|_| path.ends_with("/.stackorder.yaml")),
         };
         Ok(text.map(|text| text.as_bytes().to_vec()))
@@ -117,6 +178,11 @@ impl Api for Scripted {
     async fn branch_head(&self, _: &RepoRef, _: &str) -> Result<Sha> {
         if let Some(meanwhile) = self.script().meanwhile.take() {
             meanwhile();
+        }
+        // Whoever else has something to do gets on with it.
+        tokio::task::yield_now().await;
+        if self.script().is_mute {
+            return Err(temporary("the head of a branch"));
         }
         Ok(sha('f'))
     }
@@ -129,11 +195,19 @@ impl Api for Scripted {
     async fn tree(&self, _: &RepoRef, sha: &Sha) -> Result<(Vec<(String, String)>, bool)> {
         Ok((self.script().trees.get(sha).cloned().unwrap_or_default(), false))
     }
-    async fn pull_request(&self, _: &RepoRef, _: i64) -> Result<PullRequest> {
-        Ok(self.script().pull.clone())
+    async fn pull_request(&self, _: &RepoRef, number: i64) -> Result<PullRequest> {
+        let mut script = self.script();
+        let mut pull = script.more_pulls.get(&number).unwrap_or(&script.pull).clone();
+        if script.reads_until_mergeable > 0 {
+            script.reads_until_mergeable -= 1;
+            pull.mergeable = None;
+        }
+        Ok(pull)
     }
     async fn open_pull_requests(&self, _: &RepoRef) -> Result<Vec<PullRequest>> {
-        nothing()
+        let script = self.script();
+        let all = std::iter::once(&script.pull).chain(script.more_pulls.values());
+        Ok(all.filter(|pull| pull.open).cloned().collect())
     }
     async fn pull_request_files(&self, _: &RepoRef, _: i64) -> Result<Vec<String>> {
         Ok(self.script().files.clone())
@@ -151,60 +225,105 @@ impl Api for Scripted {
     async fn membership(&self, _: &RepoRef, _: &str, _: &str, _: &str) -> Result<Membership> {
         Ok(Membership::None)
     }
-    async fn comments(&self, _: &RepoRef, _: i64) -> Result<Vec<Comment>> {
-        nothing()
+    async fn comments(&self, _: &RepoRef, number: i64) -> Result<Vec<Comment>> {
+        let comments = self.script().comments.clone();
+        Ok(comments.into_iter().filter(|(at, _)| *at == number).map(|(_, comment)| comment).collect())
     }
-    async fn create_comment(&self, _: &RepoRef, number: i64, _: &str) -> Result<i64> {
-        self.note(format!("comment on #{number}"));
-        Ok(1)
+    async fn create_comment(&self, _: &RepoRef, number: i64, body: &str) -> Result<i64> {
+        let mut script = self.writable()?;
+        script.told.push(format!("comment on #{number}"));
+        let id = script.new_id();
+        script.comments.push((number, Comment { id, author: "stackorder[bot]".to_owned(), body: body.to_owned() }));
+        Ok(id)
     }
-    async fn edit_comment(&self, _: &RepoRef, _: i64, _: &str) -> Result<()> {
-        nothing()
+    async fn edit_comment(&self, _: &RepoRef, id: i64, body: &str) -> Result<()> {
+        let mut script = self.writable()?;
+        let found = script.comments.iter_mut().find(|(_, comment)| comment.id == id);
+        found.map(|(_, comment)| body.clone_into(&mut comment.body)).map_or_else(nothing, Ok)
     }
-    async fn delete_comment(&self, _: &RepoRef, _: i64) -> Result<()> {
-        nothing()
+    async fn delete_comment(&self, _: &RepoRef, id: i64) -> Result<()> {
+        self.writable()?.comments.retain(|(_, comment)| comment.id != id);
+        Ok(())
     }
-    async fn react(&self, _: &RepoRef, _: i64, _: Reaction) -> Result<()> {
-        nothing()
+    async fn react(&self, _: &RepoRef, comment_id: i64, reaction: Reaction) -> Result<()> {
+        self.writable()?.reactions.push((comment_id, reaction));
+        Ok(())
     }
-    async fn create_check(&self, _: &RepoRef, _: &Check) -> Result<i64> {
-        nothing()
+    async fn create_check(&self, _: &RepoRef, check: &Check) -> Result<i64> {
+        let mut script = self.writable()?;
+        let id = script.new_id();
+        script.checks.insert(id, check.clone());
+        Ok(id)
     }
-    async fn update_check(&self, _: &RepoRef, _: i64, _: &Check) -> Result<()> {
-        nothing()
+    async fn update_check(&self, _: &RepoRef, id: i64, check: &Check) -> Result<()> {
+        let mut script = self.writable()?;
+        let known = script.checks.get_mut(&id).map(|known| *known = check.clone());
+        known.map_or_else(nothing, Ok)
     }
-    async fn checks(&self, _: &RepoRef, _: &Sha, _: Option<&str>) -> Result<Vec<CheckRunFacts>> {
-        nothing()
+    async fn checks(&self, _: &RepoRef, sha: &Sha, name: Option<&str>) -> Result<Vec<CheckRunFacts>> {
+        let script = self.script();
+        let wanted = script
+            .checks
+            .iter()
+            .filter(|(_, check)| check.head_sha == *sha && name.is_none_or(|name| check.name == name));
+        let facts = |(id, check): (&i64, &Check)| CheckRunFacts {
+            id: *id,
+            name: check.name.clone(),
+            app_slug: "stackorder".to_owned(),
+            completed: matches!(check.status, CheckStatus::Completed(_)),
+            conclusion: match check.status {
+                CheckStatus::Completed(conclusion) => conclusion.as_str().to_owned(),
+                CheckStatus::Queued | CheckStatus::InProgress => String::new(),
+            },
+        };
+        Ok(wanted.map(facts).collect())
     }
     async fn issues(&self, _: &RepoRef, _: &str) -> Result<Vec<Issue>> {
         Ok(self.script().issues.clone())
     }
-    async fn create_issue(&self, _: &RepoRef, _: &str, _: &str, _: &str) -> Result<i64> {
-        nothing()
+    async fn create_issue(&self, _: &RepoRef, title: &str, body: &str, _: &str) -> Result<i64> {
+        let mut script = self.writable()?;
+        script.issues.push(Issue { number: 40, title: title.to_owned(), body: body.to_owned() });
+        script.told.push(format!("open {title}"));
+        Ok(40)
     }
-    async fn edit_issue(&self, _: &RepoRef, _: i64, _: &str) -> Result<()> {
-        nothing()
+    async fn edit_issue(&self, _: &RepoRef, number: i64, body: &str) -> Result<()> {
+        let mut script = self.writable()?;
+        script.told.push(format!("edit #{number}"));
+        let found = script.issues.iter_mut().find(|issue| issue.number == number);
+        found.map(|issue| body.clone_into(&mut issue.body)).map_or_else(nothing, Ok)
     }
     async fn close_issue(&self, _: &RepoRef, number: i64) -> Result<()> {
         if self.script().is_stubborn {
             return nothing();
         }
         self.note(format!("close #{number}"));
+        self.script().issues.retain(|issue| issue.number != number);
         Ok(())
     }
     async fn dispatch(&self, _: &RepoRef, request: &DispatchRequest) -> Result<Option<i64>> {
         self.note(format!("dispatch {}", request.mode));
-        Ok(None)
+        let answer = self.script().answer_to_dispatch;
+        match answer {
+            Answer::Taken => Ok(None),
+            Answer::TakenBy(id) => Ok(Some(id)),
+            Answer::Lost => Err(temporary("a dispatch")),
+            Answer::Rejected => {
+                let (what, message) = ("a dispatch".to_owned(), "no such workflow".to_owned());
+                Err(GitHubError::Permanent { status: 422, what, message })
+            }
+        }
     }
     async fn dispatched_runs(&self, _: &RepoRef, _: Millis) -> Result<Vec<WorkflowRunFacts>> {
-        Ok(Vec::new())
+        Ok(self.script().dispatched.clone())
     }
     async fn plan_runs(&self, _: &RepoRef, _: &Sha) -> Result<Vec<WorkflowRunFacts>> {
         Ok(self.script().plan_runs.clone())
     }
     async fn workflow_run(&self, _: &RepoRef, id: i64) -> Result<WorkflowRunFacts> {
-        let known = self.script().workflow_runs.iter().find(|run| run.id == id).cloned();
-        known.map_or_else(nothing, Ok)
+        let script = self.script();
+        let mut known = script.workflow_runs.iter().chain(&script.plan_runs).chain(&script.dispatched);
+        known.find(|facts| facts.id == id).cloned().map_or_else(nothing, Ok)
     }
     async fn rerun(&self, _: &RepoRef, id: i64) -> Result<()> {
         self.note(format!("rerun {id}"));

@@ -1,16 +1,13 @@
 //! What was lost, cut off or left half done is found again.
 
 use super::*;
-use crate::clock::{MINUTE_MS, SECOND_MS};
-use crate::orchestrator::workers::{LEASE_MS, work_one};
+use crate::clock::SECOND_MS;
+use crate::orchestrator::workers::LEASE_MS;
 use crate::run::binding::{self, DispatchedJob};
 use crate::run::model::Claim;
 use crate::run::progress;
 use crate::run::report;
 use crate::run::scene::{JobKind, NewJob};
-use crate::store::Retention;
-
-const KEEP: Retention = Retention { plan_text_ms: MINUTE_MS, events_ms: MINUTE_MS, drift_ms: MINUTE_MS };
 
 impl World {
     async fn dispatch(&self, dispatch: &Dispatch) -> Dispatch {
@@ -134,7 +131,7 @@ async fn a_leader_that_resigns_is_followed_at_once_and_one_that_died_within_its_
 }
 
 #[tokio::test]
-async fn what_a_dead_process_had_claimed_is_worked_off_when_its_lease_ends() {
+async fn failure_18_what_a_dead_process_had_claimed_is_worked_off_when_its_lease_ends() {
     let world = World::new().await;
     let job = NewJob::now(JobKind::Prune, serde_json::json!({}), world.app.now());
     world.app.store.add_job(&job).await.unwrap();

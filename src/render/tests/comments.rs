@@ -223,7 +223,7 @@ fn the_outcome_of_unknown_results_tells_claimed_from_unclaimed() {
 }
 
 #[test]
-fn the_outcome_shows_old_and_new_counts_of_a_new_plan() {
+fn case_122_the_outcome_shows_old_and_new_counts_of_a_new_plan() {
     let (scene, apply) = with_a_new_plan();
     assert_snapshot!(outcome::comment(&scene, &apply, &context()), @"
     **Applied [aaaaaaa](https://github.test/acme/infra/commit/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa)**, asked for by octocat: 1 stack applied: 1 added, 0 changed, 0 destroyed, 0 replaced.

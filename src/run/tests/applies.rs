@@ -293,7 +293,7 @@ fn case_077_the_run_goes_on_until_the_other_environment_has_ended() {
 }
 
 #[test]
-fn case_078_and_079_the_next_wave_is_dispatched_once() {
+fn case_078_079_the_next_wave_is_dispatched_once() {
     let mut story = Story::of("vpc <- eks");
     story.resolved('a', "vpc, eks");
     story.plans("vpc =, eks +1");
@@ -430,7 +430,7 @@ fn an_attempt_that_the_dispatch_is_not_bound_to_claims_nothing() {
 }
 
 #[test]
-fn case_141_an_unlock_before_the_claim_refuses_it_and_after_it_changes_nothing() {
+fn case_094_141_an_unlock_before_the_claim_refuses_it_and_after_it_changes_nothing() {
     let mut story = all_new();
     story.apply("vpc svpc");
     story.claim("svpc").unwrap();
@@ -550,17 +550,22 @@ fn starting_an_apply_compares_the_plans_it_rests_on() {
 }
 
 #[test]
-fn case_159_thirty_stacks_of_one_wave_are_two_dispatches_of_at_most_twenty() {
-    let keys: Vec<String> = (0..30).map(|number| format!("p{number:02}")).collect();
-    let mut story = Story::of(&keys.join(", "));
-    story.resolved('a', &keys.join(", "));
-    let outcomes: Vec<String> = keys.iter().map(|key| format!("{key} +1")).collect();
-    story.plans(&outcomes.join(", "));
+fn case_159_thirty_stacks_of_one_wave_are_two_dispatches_and_twenty_are_one() {
+    for (stacks, max_parallel, expected) in [(30, None, &[20, 10][..]), (20, None, &[20]), (30, Some(30), &[30])] {
+        let keys: Vec<String> = (0..stacks).map(|number| format!("p{number:02}")).collect();
+        let mut story = Story::of(&keys.join(", "));
+        if let Some(max) = max_parallel {
+            story.policy(|policy| policy.apply.max_parallel = max);
+        }
+        story.resolved('a', &keys.join(", "));
+        let outcomes: Vec<String> = keys.iter().map(|key| format!("{key} +1")).collect();
+        story.plans(&outcomes.join(", "));
 
-    story.apply("");
+        story.apply("");
 
-    let sizes: Vec<usize> = story.dispatched().iter().map(|line| line.matches(" p").count() - 1).collect();
-    assert_eq!(sizes, [20, 10]);
+        let sizes: Vec<usize> = story.dispatched().iter().map(|line| line.matches(" p").count() - 1).collect();
+        assert_eq!(sizes, expected, "{stacks} at {max_parallel:?}");
+    }
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn a_superseded_apply_still_releases_what_a_merge_waited_for() {
 }
 
 #[test]
-fn case_091_a_close_keeps_what_was_claimed_and_names_it_once() {
+fn case_091_failure_13_a_close_keeps_what_was_claimed_and_names_it_once() {
     let mut story = all_new();
     story.apply("vpc eks");
     story.jobs("vpc !");

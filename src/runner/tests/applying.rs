@@ -72,7 +72,7 @@ async fn nothing_is_applied_without_a_server() {
 }
 
 #[tokio::test]
-async fn nothing_is_applied_when_the_server_does_not_answer() {
+async fn case_083_failure_04_nothing_is_applied_when_the_server_does_not_answer() {
     let world = World::new().await;
     world.answer(&stack_path("claim"), 502, json!({})).await;
     assert!(refusal(apply_in(&world, None).await).contains("cannot be reached"));
@@ -114,7 +114,7 @@ async fn a_checkout_that_git_cannot_read_is_a_refusal_in_gits_words() {
 }
 
 #[tokio::test]
-async fn a_bundle_with_another_digest_is_refused_and_reported_as_failed() {
+async fn case_071_failure_11_a_bundle_with_another_digest_is_refused_and_reported_as_failed() {
     let world = World::new().await;
     let (bundle, digest) = bundle(&world).await;
     std::fs::write(PathBuf::from(&bundle).join("files-added.txt"), "more").unwrap();
@@ -140,7 +140,7 @@ async fn a_bundle_that_should_be_there_and_is_not_is_refused() {
 }
 
 #[tokio::test]
-async fn an_expired_plan_is_made_again_and_applied_when_it_does_the_same() {
+async fn case_069_failure_10_an_expired_plan_is_made_again_and_applied_when_it_does_the_same() {
     let world = World::new().await;
     world.answer_claim(&expired_claim()).await;
     world.answer_result().await;
@@ -153,7 +153,7 @@ async fn an_expired_plan_is_made_again_and_applied_when_it_does_the_same() {
 }
 
 #[tokio::test]
-async fn an_expired_plan_that_comes_out_differently_is_refused_by_address() {
+async fn case_070_failure_10_an_expired_plan_that_comes_out_differently_is_refused_by_address() {
     let world = World::new().await;
     world.answer_claim(&expired_claim()).await;
     world.answer_result().await;

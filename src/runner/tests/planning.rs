@@ -3,9 +3,11 @@
 use serde_json::json;
 
 use super::world::{RUN_ID, SECRET, STACK, World, stack_path};
+use crate::runner::apply::{ApplyRequest, apply};
 use crate::runner::drift::drift;
 use crate::runner::fallback::tell_unconfirmed;
 use crate::runner::plan::{PlanRequest, PlannedStack, plan};
+use crate::runner::server::Server;
 use crate::runner::stop::Stop;
 
 fn of_stack() -> PlanRequest {
@@ -43,7 +45,7 @@ async fn a_plan_posts_its_result_and_leaves_a_bundle_for_the_apply() {
 }
 
 #[tokio::test]
-async fn a_planted_secret_is_in_nothing_that_leaves_the_job() {
+async fn case_034_a_planted_secret_is_in_nothing_that_leaves_the_job() {
     let mut world = World::new().await;
     world.write_hook("post-plan", "echo \"hook says $DB_PASSWORD\"\n");
     world.commit();
@@ -64,7 +66,7 @@ async fn a_planted_secret_is_in_nothing_that_leaves_the_job() {
 }
 
 #[tokio::test]
-async fn an_unreachable_server_leaves_a_plan_unconfirmed_with_a_neutral_check() {
+async fn failure_03_an_unreachable_server_leaves_a_plan_unconfirmed_with_a_neutral_check() {
     let world = World::new().await;
     world.answer(&stack_path("result"), 503, json!({})).await;
     world.answer("/repos/acme/infra/check-runs", 201, json!({})).await;
@@ -101,6 +103,37 @@ async fn a_refused_result_is_a_refusal_with_the_servers_words() {
     assert!(planned.is_refused() && !planned.is_failure());
     assert_eq!(world.results().await.len(), 1, "a refusal is never tried again");
     assert!(world.printed().contains("a newer commit is planned%0A  by: abc"), "{}", world.printed());
+}
+
+#[tokio::test]
+async fn case_117_failure_16_a_forbidden_plan_fails_and_is_not_softened_into_an_unconfirmed_one() {
+    let world = World::new().await;
+    for (status, code) in [(401, "unauthorized"), (403, "forbidden")] {
+        world.server.reset().await;
+        world.answer_oidc().await;
+        world.answer(&stack_path("result"), status, json!({"code": code, "message": "not this token"})).await;
+        world.answer("/repos/acme/infra/check-runs", 201, json!({})).await;
+
+        let planned = planned(&world).await;
+
+        assert!((planned.is_refused() || planned.is_failure()) && !planned.unconfirmed, "{status}: its job fails");
+        assert_eq!(world.results().await.len(), 1, "{status}: it is not tried again");
+        assert!(world.posted("/repos/acme/infra/check-runs").await.is_empty(), "{status}");
+        assert_eq!(world.output("unconfirmed").as_deref(), Some("false"), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn case_118_an_empty_server_url_is_no_server_so_plans_are_unconfirmed_and_applies_refused() {
+    let mut world = World::new().await;
+    world.set("STACKORDER_SERVER_URL", "");
+    assert!(Server::of(Some(""), &world.env).unwrap().is_none() && Server::of(None, &world.env).unwrap().is_none());
+
+    let planned = plan(&world.local_job(), &of_stack()).await.unwrap().remove(0);
+    assert!(planned.unconfirmed && !planned.is_failure());
+    let request = ApplyRequest { stack: STACK.to_owned(), run_id: None, bundle: Some(planned.bundle.into()) };
+    assert!(matches!(apply(&world.local_job(), &request).await, Err(Stop::Refused(_))));
+    assert!(!world.calls().contains(&"apply".to_owned()));
 }
 
 #[tokio::test]
@@ -280,6 +313,20 @@ async fn drift_is_what_the_plan_json_says() {
 }
 
 #[tokio::test]
+async fn case_156_a_drift_check_that_exits_with_2_and_an_empty_plan_is_clean_and_says_so() {
+    let world = World::new().await;
+    world.set_plan(&[]);
+    world.answer_result().await;
+
+    let found = drift(&world.job(), STACK, Some(RUN_ID)).await.unwrap();
+
+    assert!(!found.has_drifted());
+    let reported = &world.results().await[0];
+    assert_eq!((&reported["exit_code"], &reported["has_changes"]), (&json!(2), &json!(false)));
+    assert!(world.printed().contains("the tool reports changes, its plan JSON holds none"), "{}", world.printed());
+}
+
+#[tokio::test]
 async fn plan_files_travel_and_links_do_not() {
     let mut world = World::new().await;
     world.write("stackorder.yaml", "version: 1\nstacks:\n  plan_files: ['build/*.zip']\n");
@@ -313,7 +360,7 @@ async fn after_an_interrupt_nothing_is_started_and_every_stack_is_told_of_it() {
 }
 
 #[tokio::test]
-async fn a_job_over_its_time_starts_nothing_and_names_the_limit() {
+async fn failure_21_a_job_over_its_time_starts_nothing_and_names_the_limit() {
     let world = World::new().await;
     world.answer_result().await;
     let mut job = world.job();

@@ -7,6 +7,7 @@ use crate::runner::affected::{affected, affected_until};
 use crate::runner::explain::explain;
 use crate::runner::resolve::Until;
 use crate::runner::resolve::{AskedFor, resolve};
+use crate::runner::server::RETRY_DELAYS;
 use crate::runner::stop::Stop;
 use crate::scan::Files;
 use crate::scan::tests::sample::sample;
@@ -182,6 +183,36 @@ async fn resolve_registers_the_run_and_writes_what_the_server_says() {
     assert_eq!(world.output("count").as_deref(), Some("1"));
     assert_eq!(world.output("waves").as_deref(), Some("[[\"stacks/prod/vpc\"]]"));
     assert_eq!(world.output("unconfirmed").as_deref(), Some("false"));
+}
+
+#[tokio::test]
+async fn failure_03_while_the_server_is_unreachable_the_set_is_worked_out_here_and_no_roll_up_is_posted() {
+    let world = sample_with("modules/vpc/main.tf").await;
+    let (head, base) = (world.git(&["rev-parse", "HEAD"]), world.git(&["rev-parse", "main"]));
+    world.set_event(&json!({
+        "pull_request": {"number": 7, "head": {"sha": head, "repo": {"full_name": "acme/infra"}}, "base": {"sha": base}},
+        "repository": {"full_name": "acme/infra", "default_branch": "main"},
+    }));
+    world.answer("/v1/runs", 503, json!({})).await;
+    world.answer("/repos/acme/infra/check-runs", 201, json!({})).await;
+
+    let resolution = resolve(&world.job(), &AskedFor::default()).await.unwrap();
+
+    assert!(resolution.unconfirmed);
+    assert_eq!((world.output("count").as_deref(), world.output("run-id").as_deref()), (Some("5"), Some("")));
+    assert_eq!(world.output("unconfirmed").as_deref(), Some("true"));
+    assert!(world.printed().contains("::warning::stackorder/resolve: unconfirmed"), "{}", world.printed());
+    let checks = world.posted("/repos/acme/infra/check-runs").await;
+    let made: Vec<_> = checks.iter().map(|check| (&check["name"], &check["conclusion"])).collect();
+    assert_eq!(made, [(&json!("stackorder/resolve"), &json!("neutral"))]);
+
+    let seconds: Vec<f64> = RETRY_DELAYS.iter().map(|delay| delay.as_secs_f64()).collect();
+    assert_eq!(seconds, [0.2, 0.8, 2.0]);
+    assert_eq!(
+        world.posted("/v1/runs").await.len(),
+        2,
+        "one attempt and one for each wait, of which there is one here"
+    );
 }
 
 #[tokio::test]

@@ -257,7 +257,7 @@ impl World {
         self.posted(&stack_path("result")).await
     }
 
-    async fn answer_oidc(&self) {
+    pub async fn answer_oidc(&self) {
         Mock::given(method("GET"))
             .and(path("/oidc"))
             .respond_with(ResponseTemplate::new(200).set_body_json(json!({"value": "oidc-token-value"})))

@@ -14,7 +14,7 @@ fn workflow_run(id: i64, created_at: &str) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn a_dispatch_gives_the_id_of_its_workflow_run() {
+async fn case_149_a_dispatch_gives_the_id_of_its_workflow_run() {
     let world = World::new().await;
     let inputs = json!({"run_id": "r", "mode": "apply", "wave": "0", "sha": SHA, "stacks": "[]"});
     Mock::given(method("POST"))
@@ -39,7 +39,7 @@ async fn a_dispatch_without_an_answer_has_no_id() {
 }
 
 #[tokio::test]
-async fn a_dispatch_drops_the_field_that_an_older_server_refuses_and_nothing_else() {
+async fn case_149_a_dispatch_drops_the_field_that_an_older_server_refuses_and_nothing_else() {
     let world = World::new().await;
     let tail = "/actions/workflows/stackorder-run.yml/dispatches";
     let refused = json!({"message": "Invalid request.", "errors": ["\"return_run_details\" is not a permitted key."]});

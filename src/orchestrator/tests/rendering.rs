@@ -1,0 +1,72 @@
+//! What stands on GitHub, and what becomes of it when people or GitHub interfere.
+
+use super::*;
+use crate::github::api::Conclusion;
+
+impl World {
+    /// Whether the pull request has the comment with this first line.
+    fn has_comment(&self, marker: &str) -> bool {
+        self.github.script().comments.iter().any(|(_, comment)| comment.body.starts_with(marker))
+    }
+}
+
+#[tokio::test]
+async fn case_036_failure_19_a_fork_that_is_told_of_twice_gets_one_neutral_check_and_nothing_else() {
+    let world = World::new().await;
+    world.github.script().pull.from_fork = true;
+
+    world.pull_request("first", "opened").await;
+    world.pull_request("second", "opened").await;
+    world.pull_request("third", "synchronize").await;
+
+    assert!(world.runs().await.is_empty());
+    let script = world.github.script();
+    let checks: Vec<_> = script.checks.values().map(|check| (check.name.as_str(), check.status)).collect();
+    assert_eq!(checks, [("stackorder/plan", CheckStatus::Completed(Conclusion::Neutral))]);
+    assert!(script.comments.is_empty());
+}
+
+#[tokio::test]
+async fn case_110_what_somebody_deleted_comes_back_except_the_comment_of_a_run() {
+    let world = World::new().await;
+    world.plan(sha('a')).await;
+    world.comment(5, "ada", "stackorder apply vpc").await;
+    let sticky = "<!-- stackorder:sticky -->";
+    let of_run = format!("<!-- stackorder:run:{} -->", world.apply().await.id);
+    assert!(world.has_comment(sticky) && world.has_comment(&of_run));
+    assert!(world.check('a', "stackorder/apply").is_some());
+
+    {
+        let mut script = world.github.script();
+        script.comments.retain(|(_, comment)| !comment.body.starts_with("<!-- stackorder:"));
+        script.checks.retain(|_, check| check.name != "stackorder/apply");
+    }
+    world.jobs("vpc +1").await;
+
+    assert!(world.has_comment(sticky));
+    assert_eq!(world.check('a', "stackorder/apply").unwrap(), "action_required | 1 of 2 stacks still to be applied");
+    assert!(!world.has_comment(&of_run));
+}
+
+#[tokio::test]
+async fn case_111_while_github_fails_the_state_moves_on_and_the_next_rendering_repairs_it() {
+    let world = World::new().await;
+    world.plan(sha('a')).await;
+    world.comment(5, "ada", "stackorder apply vpc").await;
+    let before = world.check('a', "stackorder/apply").unwrap();
+    assert!(before.ends_with("Applying wave 0 of 1: 0 of 1 stack done"), "{before}");
+
+    world.github.script().is_down = true;
+    world.jobs("vpc +1").await;
+    assert_eq!(world.applied().await, "applied: eks skipped, vpc applied");
+    assert_eq!(world.check('a', "stackorder/apply").unwrap(), before);
+
+    world.github.script().is_down = false;
+    world.clock.advance(MINUTE_MS);
+    world.settle().await;
+    assert_eq!(world.check('a', "stackorder/apply").unwrap(), "action_required | 1 of 2 stacks still to be applied");
+    assert_eq!(
+        world.check('a', "stackorder/apply: vpc").unwrap(),
+        "success | 1 added, 0 changed, 0 destroyed, 0 replaced"
+    );
+}
