@@ -8,15 +8,18 @@
 //!   one; `generated_trees`: many of them mixed.
 //! - `configuration`: checking a configuration and showing what counts for a stack; `init`: the first files of a
 //!   repository; `generated`: large repositories with known answers.
+//! - `admin`: keys and queue as an operator types them; `doctor`: what the doctor says of each thing that may be wrong with a set-up.
 //! - `store_contract`: one suite for every store; `actions`: the shell of the actions; `tidy`: who may use whom;
 //!   `readme`: what the documents promise.
 
 mod actions;
+mod admin;
 mod api_refusals;
 mod bad_input;
 mod checkout;
 mod configuration;
 mod databases;
+mod doctor;
 mod evidence;
 mod generated;
 mod generated_trees;
