@@ -8,6 +8,7 @@ use super::{App, Result, Subject, repo_ref};
 use crate::github::api::PullRequest;
 use crate::graph::model::Graph;
 use crate::graph::resolve::{ResolveRequest, resolve};
+use crate::guide::Topic;
 use crate::ids::{RunId, Sha, StackKey, normalise_key};
 use crate::run::locks;
 use crate::run::model::{Repo, Row, Run};
@@ -228,7 +229,7 @@ fn start_plan(next: &mut Next, request: &PlanRequest, pull: &PullRequest) -> std
         }
         for key in &wanted {
             if !graph.stacks.iter().any(|stack| stack.key == *key && !stack.external) {
-                run.warn(format!("{key} is no stack of this head"));
+                run.warn_about(Topic::NoSuchStack.anchor(), format!("{key} is no stack of this head"));
             }
         }
         resolution

@@ -10,7 +10,7 @@
 //!   repository; `generated`: large repositories with known answers.
 //! - `admin`: keys and queue as an operator types them; `doctor`: what the doctor says of each thing that may be wrong with a set-up.
 //! - `store_contract`: one suite for every store; `actions`: the shell of the actions; `tidy`: who may use whom;
-//!   `readme`: what the documents promise.
+//!   `readme`: what the documents promise; `guides`: headings that texts link to.
 
 mod actions;
 mod admin;
@@ -23,6 +23,7 @@ mod doctor;
 mod evidence;
 mod generated;
 mod generated_trees;
+mod guides;
 mod init;
 mod machine;
 mod readme;
