@@ -2,14 +2,14 @@
 //!
 //! Read in this order. First the core, which does no I/O:
 //!
-//! - `ids`, `clock`, `causes`: parsed names, the time as an argument, and errors as one line.
+//! - `ids`, `clock`, `causes`, `guide`: parsed names, the time as an argument, errors as one line, and where a text goes on.
 //! - `config`, `scan`, `graph`, `waves`: from files to an affected set in waves.
 //! - `init`: what a repository needs before its first run.
 //! - `plan`, `redaction`, `command`: what a plan says, what may leave the runner, what a comment asks for.
 //! - `api`: the JSON that runner and server exchange.
 //! - `run`, `gate`, `render`: the state machines, the apply gate, and the texts people read.
 //!
-//! Then the effects: `store`, `github`, `orchestrator`, `http`, `web` and `server` make the server;
+//! Then the effects: `store`, `github`, `orchestrator`, `http`, `web` and `server` make the server, `doctor` examines it;
 //! `runner` is the Actions side; `demo` puts everything on one machine; `cli` is the command line.
 
 pub mod api;
@@ -21,6 +21,7 @@ pub mod config;
 pub mod demo;
 pub mod gate;
 pub mod graph;
+pub mod guide;
 pub mod ids;
 #[cfg(feature = "runner")]
 pub mod init;
@@ -31,6 +32,8 @@ pub mod run;
 pub mod scan;
 pub mod waves;
 
+#[cfg(feature = "server")]
+pub mod doctor;
 #[cfg(feature = "server")]
 pub mod github;
 #[cfg(feature = "server")]

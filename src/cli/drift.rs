@@ -39,7 +39,7 @@ pub(super) async fn run(flags: &Flags, job: &Job) -> Result<Outcome, Stop> {
         Format::Text | Format::Picture(_) => line(&found),
     });
     match &found.posted {
-        Posted::Refused(text) => Err(Stop::refused(format!("the server refused the result: {text}"))),
+        Posted::Refused(text) => Err(Stop::Refused(format!("the server refused the result: {text}"))),
         Posted::Failed(text) => Err(Stop::failed(format!("the server did not take the result: {text}"))),
         Posted::Confirmed | Posted::Unconfirmed(_) => Ok(match (found.has_drifted(), flags.drift_ok) {
             (true, false) => Outcome::Changes,

@@ -175,7 +175,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Outcome {
         #[cfg(feature = "server")]
         Command::CheckConfig(_) => finish(serve::check_config()),
         #[cfg(feature = "server")]
-        Command::Admin(args) => finish(blocking(admin::run(args, cli.globals.format))),
+        Command::Admin(args) => ended(blocking(admin::run(args, cli.globals.format))),
         #[cfg(feature = "demo")]
         Command::Demo(args) => demo::run(args),
         #[cfg(feature = "runner")]
@@ -205,11 +205,17 @@ fn blocking<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Resu
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(command)
 }
 
-/// One clear sentence with its causes, or success.
+/// Success, or one clear sentence with its causes.
 #[cfg(feature = "server")]
 fn finish(result: anyhow::Result<()>) -> Outcome {
+    ended(result.map(|()| Outcome::Success))
+}
+
+/// The same for a command that can end in other ways.
+#[cfg(feature = "server")]
+fn ended(result: anyhow::Result<Outcome>) -> Outcome {
     match result {
-        Ok(()) => Outcome::Success,
+        Ok(outcome) => outcome,
         Err(error) => {
             anstream::eprintln!("error: {}", crate::causes::chain(&*error));
             Outcome::Error

@@ -10,6 +10,13 @@ pub(super) fn print(bytes: &[u8]) -> anyhow::Result<()> {
     unless_closed(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
+/// The same for a text with colours, which end where nobody sees them.
+#[cfg(feature = "server")]
+pub(super) fn print_coloured(text: &str) -> anyhow::Result<()> {
+    let mut out = anstream::stdout().lock();
+    unless_closed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
 /// A command that does nothing but print.
 pub(super) fn printed(bytes: &[u8]) -> Outcome {
     outcome(print(bytes))

@@ -73,7 +73,7 @@ pub async fn healthcheck() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn load() -> anyhow::Result<Settings> {
+pub(super) fn load() -> anyhow::Result<Settings> {
     Settings::from_environment(&variables()).map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(|problem| format!("  {problem}")).collect();
         anyhow::anyhow!("these settings are missing or wrong:\n{}", lines.join("\n"))

@@ -39,7 +39,7 @@ pub mod references;
 pub mod schema;
 mod strict;
 pub mod template;
-mod yaml;
+pub(crate) mod yaml;
 
 /// The root file's name, at the top of a repository.
 pub const ROOT_FILE: &str = "stackorder.yaml";

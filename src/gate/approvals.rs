@@ -9,6 +9,7 @@ use super::{GateScene, Refusal, for_stacks, refusal, team_parts};
 use crate::config::model::{RepoConfig, RequireUpToDate};
 use crate::graph::model::Graph;
 use crate::graph::resolve::{ResolveRequest, resolve};
+use crate::guide::Topic;
 use crate::ids::StackKey;
 use crate::render::escape;
 use crate::run::model::Repo;
@@ -27,7 +28,7 @@ pub fn refusals(scene: &GateScene) -> Vec<Refusal> {
             scene.short_head(),
             approvers.len()
         );
-        refusals.push(refusal(2, NAME, reason));
+        refusals.push(refusal(Topic::TooFewApprovals, 2, NAME, reason));
     }
     refusals.extend(four_eyes(scene));
     refusals.extend(code_owners(scene, &approvers));
@@ -38,22 +39,24 @@ fn state(scene: &GateScene) -> Vec<Refusal> {
     let pull = &scene.facts.pull;
     let mut refusals = Vec::new();
     if pull.merged {
-        refusals.push(refusal(2, NAME, "pull request is merged"));
+        refusals.push(refusal(Topic::PullMerged, 2, NAME, "pull request is merged"));
     } else if !pull.open {
-        refusals.push(refusal(2, NAME, "pull request is closed"));
+        refusals.push(refusal(Topic::PullClosed, 2, NAME, "pull request is closed"));
     }
     if pull.draft {
-        refusals.push(refusal(2, NAME, "pull request is a draft"));
+        refusals.push(refusal(Topic::PullDraft, 2, NAME, "pull request is a draft"));
     }
     if pull.base_ref != scene.scene.repo.default_branch {
         let reason =
             format!("pull request targets {}; only the default branch is applied", escape::code(&pull.base_ref));
-        refusals.push(refusal(2, NAME, reason));
+        refusals.push(refusal(Topic::PullOtherBase, 2, NAME, reason));
     }
     if pull.open && (pull.mergeable == Some(false) || pull.mergeable_state == "dirty") {
-        refusals.push(refusal(2, NAME, "pull request conflicts with its base branch"));
+        let reason = "pull request conflicts with its base branch";
+        refusals.push(refusal(Topic::PullConflicts, 2, NAME, reason));
     } else if pull.open && pull.mergeable.is_none() {
-        refusals.push(refusal(2, NAME, "GitHub has not worked out mergeability yet; comment again"));
+        let reason = "GitHub has not worked out mergeability yet; comment again";
+        refusals.push(refusal(Topic::MergeabilityUnknown, 2, NAME, reason));
     }
     refusals
 }
@@ -89,7 +92,7 @@ fn four_eyes(scene: &GateScene) -> Option<Refusal> {
             "{} authored this pull request; `apply.four_eyes` wants another person to apply it",
             escape::text(&scene.request.requester)
         );
-        refusal(2, "four eyes", reason)
+        refusal(Topic::FourEyes, 2, "four eyes", reason)
     })
 }
 
@@ -100,7 +103,7 @@ fn code_owners(scene: &GateScene, approvers: &BTreeSet<String>) -> Vec<Refusal> 
     }
     let Some(text) = &scene.facts.codeowners else {
         let reason = "`apply.require_codeowner_review` is on, yet the default branch has no CODEOWNERS";
-        return vec![refusal(2, OWNERS, reason)];
+        return vec![refusal(Topic::NoCodeowners, 2, OWNERS, reason)];
     };
     let rules = Codeowners::parse(text);
     let organisation = scene.scene.repo.full_name.owner();
@@ -121,7 +124,7 @@ fn code_owners(scene: &GateScene, approvers: &BTreeSet<String>) -> Vec<Refusal> 
         }
         let list: Vec<String> = owners.iter().map(|owner| escape::code(owner)).collect();
         let reason = format!("no approval on the head commit by a code owner ({})", list.join(", "));
-        refusals.push(for_stacks(2, OWNERS, vec![key.clone()], reason));
+        refusals.push(for_stacks(Topic::NoOwnerApproval, 2, OWNERS, vec![key.clone()], reason));
     }
     refusals
 }
@@ -158,7 +161,7 @@ pub fn base_moved_on(
         escape::code(&repo.default_branch),
         newest.join(", ")
     );
-    Some(for_stacks(2, "base branch", reached, reason))
+    Some(for_stacks(Topic::BaseMovedOn, 2, "base branch", reached, reason))
 }
 
 /// The stacks that changed paths reach themselves: without propagation, and whatever the settings say.

@@ -6,6 +6,7 @@ use super::facts::Membership;
 use super::{GateScene, Refusal, for_stacks, refusal, team_parts};
 use crate::config::effective::allowed_teams_of;
 use crate::config::environments::environment_of;
+use crate::guide::Topic;
 use crate::ids::StackKey;
 use crate::render::escape;
 
@@ -14,7 +15,7 @@ const NAME: &str = "authorization";
 pub fn refusals(scene: &GateScene) -> Vec<Refusal> {
     let requester = &scene.request.requester;
     if requester.is_empty() {
-        return vec![refusal(1, NAME, "nobody is recorded as asking for this apply")];
+        return vec![refusal(Topic::NoRequester, 1, NAME, "nobody is recorded as asking for this apply")];
     }
     // Trusted by whoever made the key.
     if requester.starts_with("apikey:") {
@@ -70,7 +71,7 @@ fn refuse_group(scene: &GateScene, requester: &str, teams: &[String], stacks: Ve
             scene.facts.permission.as_str(),
             escape::text(repo.as_str())
         );
-        return Some(for_stacks(1, NAME, stacks, reason));
+        return Some(for_stacks(Topic::NoWriteAccess, 1, NAME, stacks, reason));
     }
     let memberships: Vec<Membership> =
         teams.iter().map(|team| scene.facts.teams.get(team).copied().unwrap_or(Membership::None)).collect();
@@ -80,11 +81,11 @@ fn refuse_group(scene: &GateScene, requester: &str, teams: &[String], stacks: Ve
     if memberships.contains(&Membership::Unreadable) {
         let reason =
             "team membership is unreadable because the App lacks Members: Read, which `apply.allowed_teams` needs";
-        return Some(for_stacks(1, NAME, stacks, reason));
+        return Some(for_stacks(Topic::TeamsUnreadable, 1, NAME, stacks, reason));
     }
     let list: Vec<String> = teams.iter().map(|team| escape::code(team)).collect();
     let reason = format!("{login} is in none of the teams `apply.allowed_teams` names: {}", list.join(", "));
-    Some(for_stacks(1, NAME, stacks, reason))
+    Some(for_stacks(Topic::NotInTeam, 1, NAME, stacks, reason))
 }
 
 /// A default-branch file that does not parse, or a template that does not render, leaves nobody to ask.
@@ -104,7 +105,7 @@ fn unreadable_settings(scene: &GateScene) -> Vec<Refusal> {
                 }
             };
             let reason = format!("`apply.allowed_teams` cannot be determined: {}", escape::text(&text));
-            Some(for_stacks(1, NAME, vec![key.clone()], reason))
+            Some(for_stacks(Topic::PolicyUnreadable, 1, NAME, vec![key.clone()], reason))
         })
         .collect()
 }

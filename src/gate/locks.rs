@@ -2,6 +2,7 @@
 
 use super::{GateScene, Refusal, for_stacks, refusal};
 use crate::clock::{Millis, SECOND_MS, rfc3339};
+use crate::guide::Topic;
 use crate::run::queue::{Hold, Line};
 use crate::run::status::RunStatus;
 
@@ -13,8 +14,10 @@ pub fn refusals(scene: &GateScene) -> Vec<Refusal> {
     let line = Line::of(scene.scene);
     // The pull request's own locks never refuse it.
     let holds = line.holds(scene.scene.pr_number, &scene.request.selected);
-    let mut refusals: Vec<Refusal> =
-        holds.iter().map(|(key, hold)| for_stacks(5, NAME, vec![key.clone()], refusal_of(hold, scene))).collect();
+    let mut refusals: Vec<Refusal> = holds
+        .iter()
+        .map(|(key, hold)| for_stacks(Topic::StackLocked, 5, NAME, vec![key.clone()], refusal_of(hold, scene)))
+        .collect();
     if let Some(run) = scene.scene.apply_in_flight() {
         let stuck = run.status == RunStatus::Pending && !run.is_queued() && scene.now - run.created_at >= STUCK_MS;
         if run.is_queued() {
@@ -22,13 +25,13 @@ pub fn refusals(scene: &GateScene) -> Vec<Refusal> {
                 "apply run {} waits in the queue; it starts by itself, or leaves it with `stackorder unlock`",
                 run.id
             );
-            refusals.push(refusal(5, NAME, reason));
+            refusals.push(refusal(Topic::ApplyInFlight, 5, NAME, reason));
         } else if !stuck {
             let reason = format!(
                 "apply run {} is {}; let it end first (a waiting deployment can be rejected on its Actions run)",
                 run.id, run.status
             );
-            refusals.push(refusal(5, NAME, reason));
+            refusals.push(refusal(Topic::ApplyInFlight, 5, NAME, reason));
         }
     }
     refusals

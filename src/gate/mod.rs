@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Millis;
 use crate::config::model::{RepoConfig, StackConfig};
+use crate::guide::Topic;
 use crate::ids::StackKey;
 use crate::run::plan_view::PlanView;
 use crate::run::scene::Scene;
@@ -43,6 +44,9 @@ pub struct Refusal {
     pub reason: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stacks: Vec<StackKey>,
+    /// Address of what it means and what to do; empty where nobody said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub help: String,
 }
 
 /// Which entry asks, and so which layers count (spec 30 §5.1).
@@ -151,10 +155,10 @@ pub fn team_parts(team: &str, owner: &str) -> (String, String) {
     }
 }
 
-fn refusal(layer: u8, name: &str, reason: impl Into<String>) -> Refusal {
-    Refusal { layer, name: name.to_owned(), reason: reason.into(), stacks: Vec::new() }
+fn refusal(topic: Topic, layer: u8, name: &str, reason: impl Into<String>) -> Refusal {
+    Refusal { layer, name: name.to_owned(), reason: reason.into(), stacks: Vec::new(), help: topic.url() }
 }
 
-fn for_stacks(layer: u8, name: &str, stacks: Vec<StackKey>, reason: impl Into<String>) -> Refusal {
-    Refusal { stacks, ..refusal(layer, name, reason) }
+fn for_stacks(topic: Topic, layer: u8, name: &str, stacks: Vec<StackKey>, reason: impl Into<String>) -> Refusal {
+    Refusal { stacks, ..refusal(topic, layer, name, reason) }
 }

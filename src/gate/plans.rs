@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Entry, GateScene, Refusal, for_stacks, refusal};
+use crate::guide::Topic;
 use crate::ids::{RunId, StackKey};
 use crate::render::escape;
 use crate::run::model::Row;
@@ -20,21 +21,32 @@ enum Fault {
     Used { run: RunId, status: RowStatus },
 }
 
+impl Fault {
+    fn topic(&self) -> Topic {
+        match self {
+            Fault::NotUsable => Topic::NoUsablePlan,
+            Fault::NotFinished => Topic::PlanNotFinished,
+            Fault::NotSuccessful => Topic::PlanNotSuccessful,
+            Fault::Used { .. } => Topic::PlanUsed,
+        }
+    }
+}
+
 pub fn refusals(scene: &GateScene) -> Vec<Refusal> {
     if scene.view.is_empty() {
         let reason = format!("head commit {} has no plan yet; push, or comment `stackorder plan`", scene.short_head());
-        return vec![refusal(3, NAME, reason)];
+        return vec![refusal(Topic::NoPlan, 3, NAME, reason)];
     }
     let mut refusals = Vec::new();
     if scene.view.graph_sha().is_none() {
-        refusals.push(refusal(3, NAME, "the plans of this commit have no graph"));
+        refusals.push(refusal(Topic::NoGraph, 3, NAME, "the plans of this commit have no graph"));
     } else if scene.view.rows.is_empty() {
         // A cycle: no stack is left that could say so itself.
         let fault = if scene.view.is_failed_whole() { Fault::NotSuccessful } else { Fault::NotFinished };
-        refusals.push(refusal(3, NAME, reason_of(scene, &fault, &[])));
+        refusals.push(refusal(fault.topic(), 3, NAME, reason_of(scene, &fault, &[])));
     }
     if scene.request.plans_changed {
-        refusals.push(refusal(3, NAME, "the plans changed after they were reviewed"));
+        refusals.push(refusal(Topic::PlansChanged, 3, NAME, "the plans changed after they were reviewed"));
     }
     let mut faults: BTreeMap<Fault, Vec<StackKey>> = BTreeMap::new();
     let mut unreadable = Vec::new();
@@ -46,7 +58,7 @@ pub fn refusals(scene: &GateScene) -> Vec<Refusal> {
     }
     if !unreadable.is_empty() {
         let reason = format!("{}: {}", no_usable_plan(scene), unreadable.join(", "));
-        refusals.push(refusal(3, NAME, reason));
+        refusals.push(refusal(Topic::NoUsablePlan, 3, NAME, reason));
     }
     for key in &scene.request.selected {
         if let Some(fault) = fault_of(scene, key) {
@@ -57,7 +69,7 @@ pub fn refusals(scene: &GateScene) -> Vec<Refusal> {
         keys.sort();
         keys.dedup();
         let reason = reason_of(scene, &fault, &keys);
-        refusals.push(for_stacks(3, NAME, keys, reason));
+        refusals.push(for_stacks(fault.topic(), 3, NAME, keys, reason));
     }
     refusals
 }

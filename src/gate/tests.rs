@@ -147,12 +147,19 @@ impl Asked {
             now: self.story.now,
         });
         let comment = render::refusal::comment("stackorder apply", &refusals);
-        comment.lines().filter_map(|line| line.strip_prefix("- ")).map(str::to_owned).collect()
+        comment.lines().filter_map(|line| line.strip_prefix("- ")).map(without_help).collect()
     }
 
     fn policy(&mut self, change: impl FnOnce(&mut crate::config::model::ApplyConfig)) {
         self.story.policy(|policy| change(&mut policy.apply));
     }
+}
+
+/// A bullet without its link into the guide, which every one must have.
+fn without_help(bullet: &str) -> String {
+    let (reason, link) = bullet.split_once(" [why and what to do](").unwrap_or_else(|| panic!("no link: {bullet}"));
+    assert!(link.contains("#refused-") && link.ends_with(')'), "{bullet}");
+    reason.to_owned()
 }
 
 const NOBODY: [&str; 0] = [];

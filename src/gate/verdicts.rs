@@ -1,6 +1,7 @@
 //! Layer 4: named verdicts of hooks and policies (spec 30 §5.2, §5.3).
 
 use super::{GateScene, Refusal, for_stacks};
+use crate::guide::Topic;
 use crate::render::escape;
 use crate::run::model::Verdict;
 use crate::run::status::{RowStatus, VerdictStatus};
@@ -25,7 +26,7 @@ pub fn refusals(scene: &GateScene) -> Vec<Refusal> {
                 text => format!(": {}", escape::text(text)),
             };
             let reason = format!("verdict fail from {}{summary}", escape::code(&verdict.name));
-            refusals.push(for_stacks(4, NAME, vec![key.clone()], reason));
+            refusals.push(for_stacks(Topic::VerdictFail, 4, NAME, vec![key.clone()], reason));
         }
         // A stack that layer 3 lets through without a plan is judged by its fresh plan, within the apply.
         if row.status == RowStatus::Failed {
@@ -33,7 +34,7 @@ pub fn refusals(scene: &GateScene) -> Vec<Refusal> {
         }
         for name in required.iter().filter(|name| !verdicts.iter().any(|verdict| verdict.name == **name)) {
             let reason = format!("no verdict from {}", escape::code(name));
-            refusals.push(for_stacks(4, NAME, vec![key.clone()], reason));
+            refusals.push(for_stacks(Topic::NoVerdict, 4, NAME, vec![key.clone()], reason));
         }
     }
     refusals

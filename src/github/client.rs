@@ -15,6 +15,7 @@ mod pulls;
 mod repos;
 mod retry;
 mod send;
+mod setup;
 mod transport;
 
 #[cfg(test)]

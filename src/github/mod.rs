@@ -2,6 +2,7 @@
 //!
 //! - `api`: what we need of GitHub, in our types.
 //! - `client`: that trait over REST, with retries, paging and rate limits.
+//! - `setup`: how the App and its repositories are set up, which only `admin doctor` asks.
 //! - `app_token`: the App's JWT, and one cached token per installation.
 //! - `webhook`: whether a delivery is GitHub's, and what it says.
 //! - `oidc`: whether a token is that of an Actions job, and of which.
@@ -11,6 +12,7 @@ pub mod api;
 pub mod app_token;
 pub mod client;
 pub mod oidc;
+pub mod setup;
 pub mod webhook;
 pub mod workflow_pin;
 

@@ -29,7 +29,7 @@ pub mod ordering;
 pub mod paths;
 pub mod resolution;
 pub mod resolve;
-mod settings;
+pub(crate) mod settings;
 mod sorted;
 pub mod svg;
 pub mod text;

@@ -3,14 +3,14 @@
 use serde_json::json;
 
 use super::{App, Result, Subject, repo_ref};
-use crate::clock::{HOUR_MS, MINUTE_MS, Millis, rfc3339};
+use crate::clock::{MINUTE_MS, Millis, rfc3339};
 use crate::graph::resolution::AffectedStack;
 use crate::ids::{RunId, StackId, StackKey};
 use crate::render;
 use crate::run::model::{Repo, Run};
-use crate::run::plan_start;
 use crate::run::scene::{JobKind, NewJob};
 use crate::run::status::{Mode, RunStatus, Trigger};
+use crate::run::{once, plan_start};
 use crate::store::RunFilter;
 
 /// Label and title by which an issue is found again.
@@ -37,7 +37,7 @@ impl App {
         for (key, number) in keys.iter().zip(0..) {
             let due_at = fire + number * step;
             let stack_id = StackId::of(repo.id, key.as_str());
-            let name = format!("drift:{stack_id}:{}", due_at / HOUR_MS);
+            let name = once::drift_check(&stack_id, due_at);
             let payload = json!({ "repo_id": repo.id, "key": key });
             self.store.add_job(&NewJob::keyed(JobKind::DriftStack, name, payload, due_at)).await?;
         }
@@ -61,7 +61,7 @@ impl App {
             return Ok(());
         };
         let now = self.now();
-        let once = format!("drift:{}:{}", StackId::of(repo.id, key.as_str()), now / HOUR_MS);
+        let once = once::drift_check(&StackId::of(repo.id, key.as_str()), now);
         if self.store.was_claimed(&once).await? {
             return Ok(());
         }

@@ -7,8 +7,8 @@ use serde_json::json;
 use super::{App, Result, Subject, repo_ref};
 use crate::clock::{DAY_MS, rfc3339};
 use crate::github::api::GitHubError;
-use crate::run::close;
 use crate::run::model::Lock;
+use crate::run::{close, once};
 
 impl App {
     /// At most once per lock and day, only while the pull request is closed without merge.
@@ -31,7 +31,7 @@ impl App {
             if pull.open || pull.merged {
                 continue;
             }
-            let once = format!("lock_reminder:{repo_id}:{number}:{day}");
+            let once = once::lock_reminder(repo_id, number, now);
             if self.store.was_claimed(&once).await? {
                 continue;
             }

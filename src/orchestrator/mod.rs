@@ -50,6 +50,7 @@ pub mod workers;
 mod workflow_runs;
 
 pub use drift::drift_title;
+pub use schedule::LEADER;
 
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ use crate::github::api::PullRequest;
 use crate::github::webhook::CheckRunEvent;
 use crate::graph::model::Graph;
 use crate::graph::resolve::{ResolveRequest, resolve};
+use crate::guide::Topic;
 use crate::ids::{RunId, Sha, StackKey, normalise_key};
 use crate::run::locks;
 use crate::run::model::{Repo, Row, Run};
@@ -231,7 +232,7 @@ fn start_plan(next: &mut Next, request: &PlanRequest, pull: &PullRequest) -> std
         }
         for key in &wanted {
             if !graph.stacks.iter().any(|stack| stack.key == *key && !stack.external) {
-                run.warn(format!("{key} is no stack of this head"));
+                run.warn_about(Topic::NoSuchStack.anchor(), format!("{key} is no stack of this head"));
             }
         }
         resolution

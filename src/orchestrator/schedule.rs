@@ -6,12 +6,13 @@ use serde_json::json;
 
 use super::{App, Result};
 use crate::clock::{DAY_MS, HOUR_MS, MINUTE_MS, Millis, SECOND_MS};
+use crate::run::once;
 use crate::run::scene::{JobKind, NewJob};
 
 /// A leader that stopped gives its place up after this.
 const LEADER_TTL_MS: Millis = 30 * SECOND_MS;
 /// The leader's lease.
-const LEADER: &str = "scheduler";
+pub const LEADER: &str = "scheduler";
 /// A leader that was away catches up this far, and only the newest fire of each schedule.
 const CATCH_UP_MS: Millis = HOUR_MS;
 
@@ -36,7 +37,7 @@ impl App {
             }
             match last_fire(schedule, now) {
                 Ok(Some(fire)) if fire > now - CATCH_UP_MS => {
-                    let once = format!("schedule_drift:{}:{fire}", repo.id);
+                    let once = once::drift_fire(repo.id, fire);
                     if !self.store.was_claimed(&once).await? {
                         let payload = json!({ "repo_id": repo.id, "fire": fire });
                         self.enqueue_once(once, NewJob::now(JobKind::ScheduleDrift, payload, now)).await?;
@@ -67,7 +68,7 @@ impl App {
 
     async fn slot(&self, kind: JobKind, now: Millis, every: Millis, offset: Millis) -> Result<()> {
         let slot = (now - offset).div_euclid(every) * every + offset;
-        let once = format!("{}:{slot}", kind.as_str());
+        let once = once::slot(kind, slot);
         // A daily slot of long ago is not caught up.
         if now - slot > CATCH_UP_MS || self.store.was_claimed(&once).await? {
             return Ok(());

@@ -1,6 +1,7 @@
 //! Lists that end: so many items, so many bytes, then how many more there are.
 
 use super::{escape, words};
+use crate::guide;
 
 /// More than this nobody reads; the run page has them all.
 pub const ITEMS_MAX: usize = 20;
@@ -38,12 +39,16 @@ pub fn names<T: AsRef<str>>(names: &[T]) -> String {
     parts.join(", ")
 }
 
-/// `**2 warnings**` and its bullets; empty without any.
-pub fn warnings(warnings: &[String], bytes_max: usize) -> String {
-    if warnings.is_empty() {
+/// `**2 warnings**` and its bullets, each with a link to what it means; empty without any.
+pub fn warnings<'w>(warnings: impl IntoIterator<Item = (&'w str, Option<String>)>, bytes_max: usize) -> String {
+    let item = |(text, help): (&str, Option<String>)| match help {
+        Some(url) => format!("{} {}", escape::text(text), guide::link(&url)),
+        None => escape::text(text),
+    };
+    let items: Vec<String> = warnings.into_iter().map(item).collect();
+    if items.is_empty() {
         return String::new();
     }
-    let items: Vec<String> = warnings.iter().map(|warning| escape::text(warning)).collect();
     let head = format!("**{}**\n\n", words::count(items.len(), "warning"));
     let list = bullets(&items, bytes_max.saturating_sub(head.len()));
     format!("{head}{list}\n")

@@ -4,6 +4,7 @@ use super::checks::roll_up;
 use super::table::Table;
 use super::words::{self, count};
 use super::{COMMENT_BYTES_MAX, Context, changes, escape, lists};
+use crate::guide::Topic;
 use crate::ids::{RunId, StackKey};
 use crate::plan::summary::PlanSummary;
 use crate::run::model::{Row, Run};
@@ -131,7 +132,7 @@ fn new_plans(scene: &Scene, run: &Run, selected: &[&Row], context: &Context) -> 
     if renewed.is_empty() && waiting.is_empty() {
         return String::new();
     }
-    let mut out = format!("**{}.**\n\n", new_plans_title(run, renewed.len()));
+    let mut out = format!("**{}.** {}\n\n", new_plans_title(run, renewed.len()), Topic::NewPlans.link());
     let cells = renewed.iter().map(|row| {
         let replan = scene.replan_of(&run.id, row.wave);
         let fresh = replan.and_then(|replan| scene.row(&replan.id, &row.key));
@@ -219,26 +220,35 @@ fn next_command(run: &Run, selected: &[&Row]) -> String {
     if !unknown.is_empty() {
         items.push(format!(
             "Nobody knows what the jobs of {} did; the state may be partly changed. Read the job log, release the state \
-             lock with the tool if the runner died, run {}, then {}.",
+             lock with the tool if the runner died, run {}, then {}. {}",
             lists::names(&unknown),
             command("stackorder unlock --force-state", &unknown),
-            plan_again(&unknown)
+            plan_again(&unknown),
+            Topic::ApplyUnknown.link()
         ));
     }
     if !used.is_empty() {
         let plans = if used.len() == 1 { ("plan", "was") } else { ("plans", "were") };
         let names = lists::names(&used);
-        items.push(format!("The {} of {names} {} used: {}, then {again}.", plans.0, plans.1, plan_again(&used)));
+        items.push(format!(
+            "The {} of {names} {} used: {}, then {again}. {}",
+            plans.0,
+            plans.1,
+            plan_again(&used),
+            Topic::ApplyFailed.link()
+        ));
     }
     if !unplanned.is_empty() {
         let names = lists::names(&unplanned);
-        items.push(format!("In {names} nothing was applied: {}, then {again}.", plan_again(&unplanned)));
+        let help = Topic::ApplyNeverStarted.link();
+        items.push(format!("In {names} nothing was applied: {}, then {again}. {help}", plan_again(&unplanned)));
     }
     if !undone.is_empty() {
-        items.push(format!("In {} nothing was applied: {again} again.", lists::names(&undone)));
+        let help = Topic::ApplyNeverStarted.link();
+        items.push(format!("In {} nothing was applied: {again} again. {help}", lists::names(&undone)));
     }
     if items.is_empty() {
-        items.push(format!("Nothing was applied: {again} again."));
+        items.push(format!("Nothing was applied: {again} again. {}", Topic::ApplyFailed.link()));
     }
     format!("**Next**\n\n{}\n", lists::bullets(&items, LIST_BYTES_MAX))
 }

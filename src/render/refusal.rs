@@ -2,6 +2,7 @@
 
 use super::{COMMENT_BYTES_MAX, escape, lists};
 use crate::gate::Refusal;
+use crate::guide;
 
 const BULLETS_MAX: usize = 50;
 /// Longest command that is repeated whole; one that names more stacks is cut.
@@ -53,7 +54,8 @@ fn bullet(refusal: &Refusal) -> String {
     let stacks =
         if refusal.stacks.is_empty() { String::new() } else { format!(" ({})", lists::names(&refusal.stacks)) };
     let reason = escape::cut_markdown(&refusal.reason, REASON_BYTES_MAX);
-    format!("- **Layer {}, {}**{stacks}: {}\n", refusal.layer, escape::text(&refusal.name), reason.trim_end())
+    let help = if refusal.help.is_empty() { String::new() } else { format!(" {}", guide::link(&refusal.help)) };
+    format!("- **Layer {}, {}**{stacks}: {}{help}\n", refusal.layer, escape::text(&refusal.name), reason.trim_end())
 }
 
 fn cut_command(command: &str) -> String {

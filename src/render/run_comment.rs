@@ -28,7 +28,7 @@ pub fn comment(scene: &Scene, id: &RunId, context: &Context) -> Option<String> {
         let page = escape::link("new plans", &context.run_page(&replan.id));
         out.push_str(&format!("Stacks of wave {} are planned again first: {page}.\n\n", run.current_wave));
     }
-    let warnings = lists::warnings(&run.warnings, WARNINGS_BYTES_MAX);
+    let warnings = lists::warnings(run.explained_warnings(), WARNINGS_BYTES_MAX);
     let rows: Vec<(u32, &Row)> = scene.rows(id).map(|row| (row.wave, row)).collect();
     let room = COMMENT_BYTES_MAX.saturating_sub(out.len() + warnings.len() + 1);
     out.push_str(&table::stacks(&rows).fit(room));

@@ -76,7 +76,7 @@ fn shown(scene: &Scene, view: &PlanView<'_>, context: &Context) -> String {
     top.push_str(&graph(&rows, &order));
 
     let mut bottom = why(&rows);
-    bottom.push_str(&lists::warnings(&warnings(view), WARNINGS_BYTES_MAX));
+    bottom.push_str(&lists::warnings(warnings(view), WARNINGS_BYTES_MAX));
     bottom.push_str(FOOTER);
 
     let left = COMMENT_BYTES_MAX.saturating_sub(top.len() + bottom.len() + LEFT_OUT_BYTES_MAX);
@@ -201,11 +201,11 @@ fn why(rows: &[(u32, &Row)]) -> String {
 }
 
 /// Warnings of the runs of the view, newest run first, each once.
-fn warnings(view: &PlanView<'_>) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
-    for warning in view.runs.iter().flat_map(|run| &run.warnings) {
-        if !all.contains(warning) {
-            all.push(warning.clone());
+fn warnings<'s>(view: &PlanView<'s>) -> Vec<(&'s str, Option<String>)> {
+    let mut all: Vec<(&str, Option<String>)> = Vec::new();
+    for (text, help) in view.runs.iter().flat_map(|run| run.explained_warnings()) {
+        if !all.iter().any(|(known, _)| *known == text) {
+            all.push((text, help));
         }
     }
     all

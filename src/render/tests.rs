@@ -6,6 +6,7 @@ use self::scenes::*;
 use super::check::{Check, CheckStatus};
 use super::{checks, drift, outcome, refusal, run_comment, sticky};
 use crate::gate::Refusal;
+use crate::guide::Topic;
 use crate::ids::StackId;
 use crate::run::model::DriftSeen;
 use crate::run::scene::Scene;
@@ -289,6 +290,8 @@ fn case_076_an_unknown_result_points_to_the_state_lock_only_if_a_job_claimed_it(
     assert!(claimed.summary.contains("`stackorder unlock --force-state vpc`"), "{}", claimed.summary);
     assert_eq!(unclaimed.title, "Never started; nothing was applied");
     assert!(!unclaimed.summary.contains("unlock"), "{}", unclaimed.summary);
+    assert!(claimed.summary.contains(&Topic::ApplyUnknown.link()), "{}", claimed.summary);
+    assert!(unclaimed.summary.contains(&Topic::ApplyNeverStarted.link()), "{}", unclaimed.summary);
 }
 
 #[test]

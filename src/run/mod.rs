@@ -6,7 +6,7 @@
 //! - `settle`: what follows from any change; `waves`: opening a wave and planning again what is behind;
 //!   `dispatching`: the dispatches a run needs; `locks`: taking and releasing them.
 //! - `queue`: applies that wait until others free their stacks.
-//! - `supersede`: a new head or base.
+//! - `supersede`: a new head or base; `once`: names that the clock claims, and when they are over.
 
 pub mod apply_start;
 pub mod binding;
@@ -15,6 +15,7 @@ pub mod dispatching;
 pub mod locks;
 pub mod model;
 pub mod next;
+pub mod once;
 pub mod plan_start;
 pub mod plan_view;
 pub mod progress;

@@ -11,6 +11,7 @@ use super::status::{ApplyEvent, Mode, Move, RowStatus, RunStatus, SkipReason, Tr
 use crate::clock::Millis;
 use crate::config::model::{PlanOutput, RepoConfig, Tool};
 use crate::graph::resolution::{Reason, RemovedStack};
+use crate::guide;
 use crate::ids::{DispatchId, RepoName, RunId, Sha, StackId, StackKey};
 use crate::plan::summary::PlanSummary;
 
@@ -88,6 +89,9 @@ pub struct Run {
     /// Set-like: a text is appended once.
     #[serde(default)]
     pub warnings: Vec<String>,
+    /// Anchors of the guide, by the warning that they explain.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub explained: BTreeMap<String, String>,
     #[serde(default)]
     pub cycles: Vec<Vec<String>>,
     #[serde(default)]
@@ -118,6 +122,21 @@ impl Run {
         if !self.warnings.contains(&text) {
             self.warnings.push(text);
         }
+    }
+
+    /// The same with the anchor of what it means.
+    pub fn warn_about(&mut self, anchor: impl Into<String>, text: impl Into<String>) {
+        let text = text.into();
+        self.explained.insert(text.clone(), anchor.into());
+        self.warn(text);
+    }
+
+    /// Its warnings, each with the address of what it means.
+    pub fn explained_warnings(&self) -> impl Iterator<Item = (&str, Option<String>)> {
+        self.warnings.iter().map(|text| {
+            let anchor = self.explained.get(text);
+            (text.as_str(), anchor.and_then(|anchor| guide::url_of(anchor)))
+        })
     }
 
     /// Moves to `status` and stamps the times of spec 21 §2.

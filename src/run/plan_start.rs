@@ -11,6 +11,7 @@ use super::status::{Mode, RowStatus, RunStatus, Trigger};
 use super::supersede;
 use crate::config::model::{PlanOutput, Tool};
 use crate::graph::resolution::{AffectedStack, Resolution};
+use crate::guide::{self, Topic};
 use crate::ids::{RunId, Sha, StackId, StackKey};
 
 /// What a registering job and GitHub say of the commit.
@@ -103,6 +104,7 @@ pub fn blank_run(next: &Next, id: RunId, sha: Sha, mode: Mode, trigger: Trigger,
         waves: 0,
         current_wave: 0,
         warnings: Vec::new(),
+        explained: BTreeMap::new(),
         cycles: Vec::new(),
         external: Vec::new(),
         removed: Vec::new(),
@@ -144,12 +146,15 @@ pub fn record_resolution(next: &mut Next, id: &RunId, resolution: &Resolution, g
     run.external.clone_from(&resolution.external);
     run.removed.clone_from(&resolution.removed);
     for warning in &resolution.warnings {
-        run.warn(warning.to_string());
+        match guide::warning_anchor(&warning.code) {
+            Some(anchor) => run.warn_about(anchor, warning.to_string()),
+            None => run.warn(warning.to_string()),
+        }
     }
     for external in &resolution.external {
-        run.warn(format!(
-            "{external} depends on a stack of this run; it is in another repository and is not scheduled here"
-        ));
+        let text =
+            format!("{external} depends on a stack of this run; it is in another repository and is not scheduled here");
+        run.warn_about(Topic::ExternalDependent.anchor(), text);
     }
     run.seen_at = now;
     if !resolution.cycles.is_empty() {

@@ -6,6 +6,7 @@ use super::model::Dispatch;
 use super::next::Next;
 use super::settle::settle;
 use super::status::{ApplyEvent, Mode, Move, PlanEvent, RowStatus, RunStatus};
+use crate::guide::Topic;
 use crate::ids::{DispatchId, RunId, StackKey};
 
 /// Ties an Actions workflow run to a dispatch. False when either is taken already (I7).
@@ -174,7 +175,8 @@ pub fn give_up(next: &mut Next, seen: &Dispatch, conclusion: &str, warning: &str
     if next.scene.dispatches.get(&seen.id) != Some(seen) {
         return;
     }
-    next.run_mut(&seen.run_id).warn(warning);
+    let topic = if seen.sent_at.is_none() { Topic::DispatchNotSent } else { Topic::WorkflowRunNotFound };
+    next.run_mut(&seen.run_id).warn_about(topic.anchor(), warning);
     complete_dispatch(next, &seen.id, conclusion);
 }
 
@@ -190,7 +192,8 @@ pub fn plan_workflow_ended(next: &mut Next, id: &RunId, workflow_run_id: i64, at
     let now = next.now;
     if next.scene.rows(id).next().is_none() && next.scene.runs[id].status == RunStatus::Pending {
         let run = next.run_mut(id);
-        run.warn("the plan workflow run ended before it uploaded a graph");
+        let text = "the plan workflow run ended before it uploaded a graph";
+        run.warn_about(Topic::PlanWorkflowEnded.anchor(), text);
         run.enter(RunStatus::Failed, now);
     }
     settle(next, id);
@@ -236,7 +239,7 @@ pub fn reject_dispatch(next: &mut Next, dispatch: &DispatchId, status: u16, reas
     let text = format!(
         "GitHub answered {status} when asked to run .github/workflows/stackorder-run.yml on {branch} ({reason})"
     );
-    next.run_mut(&id).warn(text.clone());
+    next.run_mut(&id).warn_about(Topic::DispatchRejected.anchor(), text.clone());
     next.comment(
         format!("rejected:{dispatch}"),
         format!(

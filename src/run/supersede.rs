@@ -7,6 +7,7 @@ use super::next::Next;
 use super::plan_view::PlanView;
 use super::status::{Mode, RunStatus, Trigger};
 use super::{close, locks, settle};
+use crate::guide::Topic;
 use crate::ids::{RunId, Sha, StackKey};
 
 /// Supersedes the plan runs of the pull request at other commits than `head`, and an apply none of whose stacks was
@@ -132,7 +133,7 @@ pub(super) fn release_unaffected_by_newest(next: &mut Next) {
 /// Ends an apply that never began: failed, its locks released unless an earlier apply changed what is deployed.
 pub fn abandon(next: &mut Next, id: &RunId, reason: &str) {
     let run = next.scene.runs[id].clone();
-    next.run_mut(id).warn(format!("abandoned before it began: {reason}"));
+    next.run_mut(id).warn_about(Topic::Abandoned.anchor(), format!("abandoned before it began: {reason}"));
     next.audit(
         "stackorder",
         "apply_abandoned",

@@ -10,7 +10,7 @@ use super::scene::Scene;
 use super::status::{ApplyEvent, Mode, RowStatus, RunStatus, SkipReason, Trigger, VerdictStatus};
 use crate::graph::ordering::ordering;
 use crate::ids::{RunId, StackKey};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Opens the run's current wave: settles what has nothing to do, starts the re-plan of what is behind, or dispatches.
 pub fn open(next: &mut Next, id: &RunId) {
@@ -83,6 +83,7 @@ fn start_replan(next: &mut Next, id: &RunId, wave: u32, keys: &[StackKey]) {
         waves: 1,
         current_wave: 0,
         warnings: Vec::new(),
+        explained: BTreeMap::new(),
         workflow_run_id: 0,
         workflow_run_attempt: 0,
         created_at: next.now,

@@ -15,6 +15,7 @@ use super::stack_job::{PlanFiles, StackJob, StepError};
 use super::stop::Stop;
 use super::{Job, ScannedTree, bundle, outputs};
 use crate::api::{ClaimRequest, ClaimResponse, CreateRunRequest, ResultStatus, StackResult};
+use crate::guide::Topic;
 use crate::ids::{RunId, StackKey};
 use crate::plan::digest::{PlanDigestInput, plan_digest};
 use crate::redaction::Redactor;
@@ -45,13 +46,19 @@ pub async fn apply(job: &Job, request: &ApplyRequest) -> Result<Applied, Stop> {
         .run_id(request.run_id.as_deref(), &job.env)?
         .ok_or_else(|| Stop::failed("no run id: pass --run-id, or set STACKORDER_RUN_ID"))?;
     let Some(server) = &job.server else {
-        return Err(Stop::refused("nothing is applied without a server to confirm it: pass --server"));
+        return Err(Stop::refused(
+            Topic::ServerUnreachable,
+            "nothing is applied without a server to confirm it: pass --server",
+        ));
     };
-    let head = job.git.commit_of("HEAD").map_err(|error| Stop::refused(error.to_string()))?;
+    let head = job.git.commit_of("HEAD").map_err(|error| Stop::refused(Topic::OtherCommit, error))?;
     let head = head.map(|sha| sha.to_string()).unwrap_or_default();
     if head != job.facts.commit || head.is_empty() {
         let asked = &job.facts.commit;
-        return Err(Stop::refused(format!("the checkout is at {head:?}, the run is about {asked:?}")));
+        return Err(Stop::refused(
+            Topic::OtherCommit,
+            format!("the checkout is at {head:?}, the run is about {asked:?}"),
+        ));
     }
     // A claimed plan is used up; one that nobody claimed can be applied again.
     if let Some(cut) = job.limits.reached() {

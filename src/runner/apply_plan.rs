@@ -8,6 +8,7 @@ use super::stack_job::{PlanFiles, StackJob, StepError};
 use super::stop::Stop;
 use super::{plan::artifact_of, tool::PLAN_IDENTITY};
 use crate::api::ClaimResponse;
+use crate::guide::Topic;
 use crate::plan::summary::{Addresses, Summarised};
 
 /// Most addresses that a refusal lists per action.
@@ -42,16 +43,17 @@ pub fn source(
         return Ok(Source::Again("apply.from_plan is false".to_owned()));
     }
     let found = match directory {
-        Some(directory) => bundle::find(directory).map_err(|error| Stop::refused(error.to_string()))?,
+        Some(directory) => bundle::find(directory).map_err(|error| Stop::refused(Topic::BundleMissing, error))?,
         None => Found::Nothing,
     };
     let (directory, plan) = match (found, directory) {
         (Found::Plain(plan), Some(directory)) => (directory, plan),
         (Found::Encrypted(file), _) => {
             let name = file.display();
-            return Err(Stop::refused(format!(
-                "{name} cannot be opened with {PLAN_IDENTITY}: encrypted plans are not built yet"
-            )));
+            return Err(Stop::refused(
+                Topic::BundleSealed,
+                format!("{name} cannot be opened with {PLAN_IDENTITY}: encrypted plans are not built yet"),
+            ));
         }
         (Found::Nothing | Found::Plain(_), _) => {
             let row = &claim.row;
@@ -60,22 +62,28 @@ pub fn source(
             } else if row.plan_artifact_expires_at.is_some_and(|at| at <= now) {
                 Ok(Source::Again(format!("the artifact {} has expired", row.plan_artifact)))
             } else {
-                Err(Stop::refused(format!(
-                    "the plan could not be fetched: the artifact {} should still be there",
-                    row.plan_artifact
-                )))
+                Err(Stop::refused(
+                    Topic::BundleMissing,
+                    format!("the plan could not be fetched: the artifact {} should still be there", row.plan_artifact),
+                ))
             };
         }
     };
-    let digest = bundle::digest(directory).map_err(|error| Stop::refused(error.to_string()))?;
+    let digest = bundle::digest(directory).map_err(|error| Stop::refused(Topic::BundleDiffers, error))?;
     if claim.bundle_sha256.is_empty() {
-        return Err(Stop::refused("the server has recorded no digest for this plan, so nothing proves the bundle"));
+        return Err(Stop::refused(
+            Topic::BundleDiffers,
+            "the server has recorded no digest for this plan, so nothing proves the bundle",
+        ));
     }
     if digest != claim.bundle_sha256 {
         let recorded = &claim.bundle_sha256;
-        return Err(Stop::refused(format!(
-            "this is not the plan that was approved: the bundle has digest {digest}, the approved one {recorded}"
-        )));
+        return Err(Stop::refused(
+            Topic::BundleDiffers,
+            format!(
+                "this is not the plan that was approved: the bundle has digest {digest}, the approved one {recorded}"
+            ),
+        ));
     }
     Ok(Source::Bundle { directory: directory.to_owned(), plan })
 }
@@ -127,14 +135,20 @@ pub async fn prepare(
 fn compare(claim: &ClaimResponse, fresh: &Summarised) -> Result<(), Stop> {
     let digest = fresh.summary.actions_digest.as_deref().unwrap_or_default();
     if claim.actions_digest.is_empty() {
-        return Err(Stop::refused("the server has recorded no actions for this plan to compare the fresh one with"));
+        return Err(Stop::refused(
+            Topic::FreshPlanDiffers,
+            "the server has recorded no actions for this plan to compare the fresh one with",
+        ));
     }
     if digest == claim.actions_digest {
         return Ok(());
     }
     let differences = differences(&claim.addresses, &fresh.addresses);
     let listed = if differences.is_empty() { "  (beyond the recorded addresses)".to_owned() } else { differences };
-    Err(Stop::refused(format!("planned again, and the plan is not the one that was approved:\n{listed}")))
+    Err(Stop::refused(
+        Topic::FreshPlanDiffers,
+        format!("planned again, and the plan is not the one that was approved:\n{listed}"),
+    ))
 }
 
 fn differences(recorded: &Addresses, fresh: &Addresses) -> String {

@@ -16,6 +16,7 @@ use crate::api::{
     GRAPH_BYTES_MAX, GraphUploadRequest, RESULT_BYTES_MAX, RunStackJson, StackResult, UnlockRequest, UnlockResponse,
 };
 use crate::graph::resolution::Resolution;
+use crate::guide::Topic;
 use crate::ids::{RunId, StackKey};
 
 /// Each attempt ends after this.
@@ -46,7 +47,8 @@ impl CallError {
     /// For commands that mean nothing without the server's word.
     pub fn fail_closed(self) -> Stop {
         match self {
-            CallError::Refused(_) | CallError::Unreachable(_) => Stop::Refused(self.to_string()),
+            CallError::Refused(text) => Stop::Refused(text),
+            CallError::Unreachable(_) => Stop::refused(Topic::ServerUnreachable, self),
             CallError::Failed(text) => Stop::Failed(text),
         }
     }
@@ -278,9 +280,20 @@ fn refusal(url: &str, status: StatusCode, bytes: &[u8]) -> CallError {
         return CallError::Failed(format!("{text}: --server must name the address that answers itself"));
     }
     match (status.as_u16(), body.code.as_str()) {
-        (403 | 409 | 423, _) => CallError::Refused(text),
+        (403 | 409 | 423, code) => CallError::Refused(format!("{text}\n{}", topic_of(status, code).hint())),
         (_, "") => CallError::Failed(text),
         (_, code) => CallError::Failed(format!("{code}: {text}")),
+    }
+}
+
+/// Which refusal of the server it is.
+fn topic_of(status: StatusCode, code: &str) -> Topic {
+    match (status.as_u16(), code) {
+        (423, _) => Topic::LockMissing,
+        (403, _) => Topic::ServerForbids,
+        (_, "superseded") => Topic::RunSuperseded,
+        (_, "refused") => Topic::ServerRefuses,
+        _ => Topic::ServerConflict,
     }
 }
 

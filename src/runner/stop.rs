@@ -1,6 +1,7 @@
 //! Why a command ends early, by what its caller does about it.
 
 use crate::config::problem::Problem;
+use crate::guide::Topic;
 use crate::scan::ScanError;
 
 /// The end of a command that did not do what it was asked for. The text is for people.
@@ -19,8 +20,9 @@ impl Stop {
         Self::Failed(text.into())
     }
 
-    pub fn refused(text: impl Into<String>) -> Self {
-        Self::Refused(text.into())
+    /// Ends with where the guide goes on.
+    pub fn refused(topic: Topic, text: impl std::fmt::Display) -> Self {
+        Self::Refused(format!("{text}\n{}", topic.hint()))
     }
 }
 

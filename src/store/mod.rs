@@ -16,7 +16,7 @@ mod rules;
 mod sql;
 mod sqlite;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -39,6 +39,36 @@ pub async fn open(database_url: &str, connections: u32) -> Result<Arc<dyn Store>
         Some("postgres" | "postgresql") => Ok(Arc::new(postgres::open(database_url, connections).await?)),
         // The URL itself may hold a password.
         _ => Err(StoreError::Db("the database URL must begin with postgres:// or sqlite://".into())),
+    }
+}
+
+/// Looks at the database an URL names, and changes nothing: whether it is there, and how old its schema is.
+pub async fn schema_of(database_url: &str) -> Result<Schema> {
+    match database_url.split_once(':').map(|(scheme, _)| scheme) {
+        Some("sqlite") => sqlite::schema_of(database_url).await,
+        Some("postgres" | "postgresql") => postgres::schema_of(database_url).await,
+        _ => Err(StoreError::Db("the database URL must begin with postgres:// or sqlite://".into())),
+    }
+}
+
+/// How the schema of a database compares with what this program needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Schema {
+    Current,
+    /// So many migrations are missing; a server that starts makes them.
+    Older(usize),
+    /// A newer program made so many that this one does not know.
+    Newer(usize),
+}
+
+impl Schema {
+    /// Compares the versions of migrations that were made with those that this program has.
+    fn compare(made: &BTreeSet<i64>, known: &BTreeSet<i64>) -> Self {
+        match (made.difference(known).count(), known.difference(made).count()) {
+            (0, 0) => Schema::Current,
+            (0, missing) => Schema::Older(missing),
+            (unknown, _) => Schema::Newer(unknown),
+        }
     }
 }
 
@@ -137,6 +167,66 @@ pub enum Outcome {
     Unstarted {
         at: Millis,
     },
+}
+
+/// Names one piece of the inbox or the outbox: `event:<delivery id>` or `job:<number>`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum QueueId {
+    Event(String),
+    Job(i64),
+}
+
+impl QueueId {
+    /// `None` for what no piece can be called.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text.split_once(':')? {
+            ("event", id) if !id.is_empty() => Some(Self::Event(id.to_owned())),
+            ("job", number) => number.parse().ok().map(Self::Job),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for QueueId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Event(id) => write!(f, "event:{id}"),
+            Self::Job(number) => write!(f, "job:{number}"),
+        }
+    }
+}
+
+/// A delivery or a job that waits, is being worked on, or is a dead letter, as an operator sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queued {
+    pub id: QueueId,
+    /// The event's name, or the kind of the job.
+    pub kind: String,
+    pub key: Option<String>,
+    /// Earlier attempts that failed.
+    pub attempts: u32,
+    /// When its turn comes; of a dead letter, when it died.
+    pub due_at: Millis,
+    /// Somebody works on it until then, or had died by then.
+    pub claimed_until: Option<Millis>,
+    pub dead: bool,
+    /// Of the newest failed attempt; empty without one.
+    pub last_error: String,
+}
+
+/// Which pieces of the queue are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueFilter {
+    All,
+    /// Only what was given up.
+    Dead,
+}
+
+/// Who does something alone, and until when if not renewed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    pub holder: String,
+    pub expires_at: Millis,
 }
 
 /// An API key; only its hash is ever stored.
@@ -273,6 +363,11 @@ pub trait Store: Send + Sync {
     /// `Done` or `Dead` of a keyed job that was asked for again meanwhile makes it due again at once. A caller whose lease went
     /// to somebody else changes nothing.
     async fn finish_job(&self, job: &Job, worker: &str, outcome: &Outcome, now: Millis) -> Result<()>;
+    /// What is in inbox and outbox and not done, at most `limit` of it: earliest due first, deliveries before jobs.
+    async fn queue(&self, filter: QueueFilter, limit: u32) -> Result<Vec<Queued>>;
+    /// Puts a dead letter back, due now and with all its attempts, and writes the audit entry with it. False, and nothing
+    /// written, when there is no such dead letter (any more).
+    async fn revive(&self, id: &QueueId, now: Millis, audit: &AuditEntry) -> Result<bool>;
     /// The earliest time at which a delivery or job becomes due, `None` when nothing waits. A claimed one is due when its lease
     /// ends.
     async fn next_due(&self) -> Result<Option<Millis>>;
@@ -293,6 +388,8 @@ pub trait Store: Send + Sync {
     /// True when the caller now holds the lease: it was free, expired, or already the caller's.
     async fn take_lease(&self, name: &str, holder: &str, now: Millis, ttl_ms: Millis) -> Result<bool>;
     async fn release_lease(&self, name: &str, holder: &str) -> Result<()>;
+    /// Who took it last and did not give it up; it may have expired.
+    async fn lease(&self, name: &str) -> Result<Option<Lease>>;
     /// Called once by a server that starts. Where one process at a time serves (SQLite, memory), claims and leases of an
     /// earlier one end now; elsewhere they may be another replica's and end by themselves.
     async fn take_over(&self) -> Result<()>;

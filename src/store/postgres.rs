@@ -9,7 +9,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgQueryResult, Postgres};
 
 use super::dialect::Dialect;
 use super::sql::SqlStore;
-use super::{Result, StoreError};
+use super::{Result, Schema, StoreError};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
 
@@ -22,6 +22,24 @@ impl Dialect for Postgres {
     fn rows_affected(done: &PgQueryResult) -> u64 {
         done.rows_affected()
     }
+}
+
+/// Of the one schema that the connection looks at first, like every statement of the store.
+pub(super) async fn schema_of(database_url: &str) -> Result<Schema> {
+    let mut conn = PgConnection::connect_with(&PgConnectOptions::from_str(database_url)?).await?;
+    let made = async {
+        let table: Option<String> =
+            sqlx::query_scalar("select cast(to_regclass('_sqlx_migrations') as text)").fetch_one(&mut conn).await?;
+        match table {
+            Some(_) => {
+                sqlx::query_scalar("select version from _sqlx_migrations where success").fetch_all(&mut conn).await
+            }
+            None => Ok(Vec::new()),
+        }
+    };
+    let made: std::result::Result<Vec<i64>, sqlx::Error> = made.await;
+    conn.close().await?;
+    Ok(Schema::compare(&made?.into_iter().collect(), &MIGRATIONS.iter().map(|one| one.version).collect()))
 }
 
 pub(super) async fn open(database_url: &str, connections: u32) -> Result<SqlStore<Postgres>> {

@@ -10,7 +10,7 @@ use sqlx::{Connection as _, Pool};
 
 use super::dialect::Dialect;
 use super::sql::SqlStore;
-use super::{Result, StoreError};
+use super::{Result, Schema, StoreError};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
 
@@ -47,6 +47,22 @@ pub(super) async fn open(database_url: &str, connections: u32) -> Result<SqlStor
     let in_memory = database_url.contains(":memory:") || database_url.contains("mode=memory");
     let pool = if in_memory { writer.clone() } else { pool_of(connections.max(1)).connect_with(options).await? };
     Ok(SqlStore::new(pool, writer))
+}
+
+/// A file that is not there stays so.
+pub(super) async fn schema_of(database_url: &str) -> Result<Schema> {
+    let options = SqliteConnectOptions::from_str(database_url)?.create_if_missing(false).busy_timeout(BUSY_TIMEOUT);
+    let mut conn = SqliteConnection::connect_with(&options).await?;
+    let made = async {
+        let tables = "select count(*) from sqlite_schema where name = '_sqlx_migrations'";
+        match sqlx::query_scalar::<_, i64>(tables).fetch_one(&mut conn).await? {
+            0 => Ok(Vec::new()),
+            _ => sqlx::query_scalar("select version from _sqlx_migrations where success").fetch_all(&mut conn).await,
+        }
+    };
+    let made: std::result::Result<Vec<i64>, sqlx::Error> = made.await;
+    conn.close().await?;
+    Ok(Schema::compare(&made?.into_iter().collect(), &MIGRATIONS.iter().map(|one| one.version).collect()))
 }
 
 /// Reads the schema. A connection that fails while it is made closes at its own pace, and the process may end before it has

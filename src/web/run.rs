@@ -49,9 +49,9 @@ struct RunPage {
     graph: Option<String>,
     strip: Option<Strip>,
     relations: Vec<Sentence>,
-    warnings: Listed,
-    external: Listed,
-    removed: Listed,
+    warnings: Listed<Sentence>,
+    external: Listed<String>,
+    removed: Listed<String>,
     totals: String,
     waves: Vec<WaveView>,
     /// One line each.
@@ -69,14 +69,14 @@ struct StackPage {
 }
 
 /// A list that is cut after so many entries.
-struct Listed {
-    shown: Vec<String>,
+struct Listed<T> {
+    shown: Vec<T>,
     more: usize,
 }
 
-impl Listed {
-    fn of(all: impl IntoIterator<Item = String>) -> Self {
-        let mut shown: Vec<String> = all.into_iter().collect();
+impl<T> Listed<T> {
+    fn of(all: impl IntoIterator<Item = T>) -> Self {
+        let mut shown: Vec<T> = all.into_iter().collect();
         let more = shown.len().saturating_sub(LIST_MAX);
         shown.truncate(LIST_MAX);
         Self { shown, more }
@@ -123,7 +123,7 @@ async fn whole(pages: &Pages, scene: &Scene, run: &Run) -> Result<RunPage, PageE
         graph: run.graph_sha.as_ref().map(|_| format!("{}?run={}", links::graph(name), run.id)),
         strip: attention::strip(scene, run, github),
         relations: run_view::relations(scene, run),
-        warnings: Listed::of(run.warnings.iter().cloned()),
+        warnings: Listed::of(run.explained_warnings().map(explained)),
         external: Listed::of(run.external.iter().cloned()),
         removed: Listed::of(removed),
         totals: run_view::totals(scene, run),
@@ -131,6 +131,14 @@ async fn whole(pages: &Pages, scene: &Scene, run: &Run) -> Result<RunPage, PageE
         folded,
         empty: empty(run),
     })
+}
+
+/// A warning, with where the guide says what it means.
+fn explained((text, help): (&str, Option<String>)) -> Sentence {
+    match help {
+        Some(url) => Sentence::with(text, Link::to("why and what to do", url)),
+        None => Sentence::new(text),
+    }
 }
 
 /// The sentence instead of stacks.

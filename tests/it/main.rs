@@ -8,10 +8,13 @@
 //!   one; `generated_trees`: many of them mixed.
 //! - `configuration`: checking a configuration and showing what counts for a stack; `init`: the first files of a
 //!   repository; `generated`: large repositories with known answers.
+//! - `admin`: keys and queue as an operator types them; `doctor`: what the doctor says of each thing that may be wrong with a set-up.
 //! - `store_contract`: one suite for every store; `actions`: the shell of the actions; `tidy`: who may use whom;
-//!   `cases`: every corner case and failure has its test; `readme`: what the documents promise.
+//!   `cases`: every corner case and failure has its test; `readme`: what the documents promise;
+//!   `guides`: headings that texts link to.
 
 mod actions;
+mod admin;
 mod api_refusals;
 mod bad_input;
 mod cases;
@@ -19,9 +22,11 @@ mod checkout;
 mod configuration;
 mod databases;
 mod deployments;
+mod doctor;
 mod evidence;
 mod generated;
 mod generated_trees;
+mod guides;
 mod init;
 mod machine;
 mod readme;

@@ -106,6 +106,10 @@ contract! {
         errors_are_cut_and_dead_jobs_stay
         taking_over_ends_claims_and_leases_at_once_or_leaves_them_to_end
         racing_workers_share_the_jobs
+        an_operator_sees_what_waits_what_is_worked_on_and_what_is_dead
+        only_dead_letters_are_listed_where_only_they_are_asked_for
+        a_dead_letter_is_put_back_once_and_that_is_audited
+        what_is_no_dead_letter_is_not_put_back
     }
     repos {
         a_repository_keeps_its_configuration_when_it_is_saved_again
@@ -127,7 +131,10 @@ contract! {
         what_was_rendered_is_remembered
         a_lease_has_one_holder
         racing_holders_get_one_lease
+        the_holder_of_a_lease_is_known
         old_things_are_pruned
+        names_of_the_clock_are_forgotten_and_names_of_events_stay
+        many_names_are_forgotten_in_one_pass
         nul_characters_are_dropped
     }
 }

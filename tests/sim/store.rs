@@ -222,6 +222,14 @@ impl Store for Database {
         self.read().await?;
         self.inner.finish_job(job, worker, outcome, now).await
     }
+    async fn queue(&self, filter: QueueFilter, limit: u32) -> Result<Vec<Queued>> {
+        self.read().await?;
+        self.inner.queue(filter, limit).await
+    }
+    async fn revive(&self, id: &QueueId, now: Millis, audit: &AuditEntry) -> Result<bool> {
+        self.read().await?;
+        self.inner.revive(id, now, audit).await
+    }
     async fn next_due(&self) -> Result<Option<Millis>> {
         self.read().await?;
         self.inner.next_due().await
@@ -265,6 +273,10 @@ impl Store for Database {
     async fn release_lease(&self, name: &str, holder: &str) -> Result<()> {
         self.read().await?;
         self.inner.release_lease(name, holder).await
+    }
+    async fn lease(&self, name: &str) -> Result<Option<Lease>> {
+        self.read().await?;
+        self.inner.lease(name).await
     }
     async fn prune(&self, now: Millis, keep: &Retention) -> Result<u64> {
         self.read().await?;

@@ -76,6 +76,17 @@ impl Hub {
         });
     }
 
+    /// Changes what an app asks for. Its installations keep what they have granted until somebody accepts.
+    pub fn ask_for(&self, app: i64, permissions: &[(&str, &str)], events: &[&str]) {
+        self.act(|state| {
+            let Some(app) = state.apps.get_mut(&app) else { return };
+            app.permissions =
+                permissions.iter().map(|(name, level)| ((*name).to_owned(), (*level).to_owned())).collect();
+            app.permissions.entry("metadata".to_owned()).or_insert_with(|| "read".to_owned());
+            app.events = events.iter().map(|event| (*event).to_owned()).collect();
+        });
+    }
+
     /// Where people may be sent after they signed in to an app.
     pub fn set_callback_urls(&self, app: i64, urls: &[&str]) {
         self.act(|state| {

@@ -263,6 +263,17 @@ impl Hub {
         });
     }
 
+    /// Lets only branches that match one of these patterns deploy to an environment; none lets all.
+    pub fn set_branch_policy(&self, repo: &str, environment: &str, patterns: &[&str]) {
+        self.act(|state| {
+            let id = state.environment_or_new(repo, environment).id;
+            let Some(found) = state.repositories.get_mut(repo) else { return };
+            if let Some(known) = found.environments.values_mut().find(|known| known.rules.id == id) {
+                known.branch_patterns = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
+            }
+        });
+    }
+
     /// Sets a variable of the repository, or of one environment.
     pub fn set_variable(&self, repo: &str, environment: Option<&str>, name: &str, value: &str) {
         self.act(|state| {

@@ -141,6 +141,7 @@ fn respond(hub: &Hub, reply: Reply) -> Response<Body> {
     *response.status_mut() = status;
     let reset = hub.now_ms().div_euclid(3_600_000) * 3600 + 3600;
     let standing = [
+        ("date", http_date(hub.now_ms())),
         ("content-type", "application/json; charset=utf-8".to_owned()),
         ("x-github-api-version-selected", "2022-11-28".to_owned()),
         ("x-github-media-type", "github.v3; format=json".to_owned()),
@@ -158,6 +159,12 @@ fn respond(hub: &Hub, reply: Reply) -> Response<Body> {
         }
     }
     response
+}
+
+/// `Mon, 30 Nov 2026 10:49:39 GMT`, by the fake's own clock.
+fn http_date(at_ms: i64) -> String {
+    let at = jiff::Timestamp::from_millisecond(at_ms).unwrap_or_default();
+    at.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
 }
 
 /// The app that a call is made through, for `performed_via_github_app`.

@@ -107,7 +107,7 @@ impl GitHubClient {
         Ok(())
     }
 
-    async fn token(&self, caller: Caller) -> Result<SecretString> {
+    pub(super) async fn token(&self, caller: Caller) -> Result<SecretString> {
         match caller {
             Caller::App => self.tokens.jwt().map_err(|error| GitHubError::Permanent {
                 status: 0,

@@ -311,6 +311,7 @@ async fn an_answer_is_never_longer_than_github_takes() {
             name: "code owner review".to_owned(),
             reason: "no approval ".repeat(200),
             stacks: vec![stack.clone()],
+            help: crate::guide::Topic::NoOwnerApproval.url(),
         })
         .collect();
     let deployment = crate::gate::deployment::Deployment { workflow_run_id: 1, attempt: 1, environment: name };

@@ -38,7 +38,7 @@ fn summary(scene: &Scene, run: &Run, title: &str, context: &Context) -> String {
     let mut out = format!("{}\n\n", escape::text(title));
     out.push_str(&queue::list(scene, run));
     out.push_str(&approvals(scene, run, context));
-    out.push_str(&lists::warnings(&run.warnings, TEXT_BYTES_MAX / 2));
+    out.push_str(&lists::warnings(run.explained_warnings(), TEXT_BYTES_MAX / 2));
     out.push_str(&format!("Requested by {}, {}\n", escape::text(&run.requested_by), context.run_link(&run.id)));
     out
 }

@@ -1,6 +1,7 @@
 //! The words under a stack's check: where it stands, what holds it, counts, verdicts, artifact (spec 24 §4).
 
 use crate::clock::rfc3339;
+use crate::guide::Topic;
 use crate::render::table::Table;
 use crate::render::{Context, escape, lists, locks, words};
 use crate::run::model::{Row, Verdict};
@@ -18,8 +19,8 @@ pub fn verdicts<'s>(scene: &'s Scene, row: &'s Row) -> impl Iterator<Item = &'s 
 /// The summary of a stack's check, as Markdown. The wave is the one to show, whatever run the row is of.
 pub fn summary(scene: &Scene, wave: u32, row: &Row, context: &Context) -> String {
     let mut out = place(wave, row, context);
-    if let Some(advice) = advice(row) {
-        out.push_str(&format!("\n{advice}\n"));
+    if let Some((advice, topic)) = advice(row) {
+        out.push_str(&format!("\n{advice} {}\n", topic.link()));
     }
     if let Some(lock) = locks::foreign(scene, &row.key) {
         let holder = locks::holder(scene, context, lock);
@@ -79,38 +80,48 @@ pub fn why(row: &Row) -> String {
     format!("{}{via}", reasons.join("; "))
 }
 
-fn advice(row: &Row) -> Option<String> {
+/// What to do about a stack that does not stand well, and where the guide goes on.
+fn advice(row: &Row) -> Option<(String, Topic)> {
     let key = escape::code(&format!("stackorder unlock --force-state {}", row.key));
     let plan = escape::code(&format!("stackorder plan {}", row.key));
     Some(match (row.mode, row.status) {
-        (Mode::Apply, RowStatus::Unknown) if row.claim.is_none() && row.behind.is_empty() => {
-            "Its job never started; nothing was applied. Ask for the apply again.".to_owned()
-        }
-        (Mode::Apply, RowStatus::Unknown) if row.claim.is_none() => {
-            format!("Nothing was applied. Comment {plan}, then ask for the apply again.")
-        }
-        (Mode::Apply, RowStatus::Unknown) => format!(
-            "Nobody knows what its job did; the state may be partly changed. Read the job log, check the state lock and \
-             release it with the tool if the runner died, run {key}, then comment {plan}."
+        (Mode::Apply, RowStatus::Unknown) if row.claim.is_none() && row.behind.is_empty() => (
+            "Its job never started; nothing was applied. Ask for the apply again.".to_owned(),
+            Topic::ApplyNeverStarted,
         ),
-        (Mode::Apply, RowStatus::Failed) if row.claim.is_some() => {
-            format!("Its plan counts as used. Read the job log, then comment {plan} before the next apply.")
+        (Mode::Apply, RowStatus::Unknown) if row.claim.is_none() => {
+            (format!("Nothing was applied. Comment {plan}, then ask for the apply again."), Topic::ApplyNeverStarted)
         }
+        (Mode::Apply, RowStatus::Unknown) => (
+            format!(
+                "Nobody knows what its job did; the state may be partly changed. Read the job log, check the state lock and \
+                 release it with the tool if the runner died, run {key}, then comment {plan}."
+            ),
+            Topic::ApplyUnknown,
+        ),
+        (Mode::Apply, RowStatus::Failed) if row.claim.is_some() => (
+            format!("Its plan counts as used. Read the job log, then comment {plan} before the next apply."),
+            Topic::ApplyFailed,
+        ),
         (Mode::Plan | Mode::Drift, RowStatus::Unknown) => {
-            format!("Its job ended without a result. Comment {plan} to plan it again.")
+            (format!("Its job ended without a result. Comment {plan} to plan it again."), Topic::PlanUnknown)
         }
         (Mode::Plan | Mode::Drift, RowStatus::Failed) => {
-            format!("Repair it and push, or comment {plan} to plan it again.")
+            (format!("Repair it and push, or comment {plan} to plan it again."), Topic::PlanFailed)
         }
-        (_, RowStatus::Unconfirmed) => format!(
-            "The runner did its work while the server could not be reached, so nothing confirms it. \
-             This is no green light: comment {plan} once the server answers."
+        (_, RowStatus::Unconfirmed) => (
+            format!(
+                "The runner did its work while the server could not be reached, so nothing confirms it. \
+                 This is no green light: comment {plan} once the server answers."
+            ),
+            Topic::Unconfirmed,
         ),
-        (_, RowStatus::Skipped) if words::waits_for_request(row) => {
+        (_, RowStatus::Skipped) if words::waits_for_request(row) => (
             "It was planned again after its upstream was applied, and nothing applies a plan that nobody has seen. \
              Review the new plan, then ask for the apply again."
-                .to_owned()
-        }
+                .to_owned(),
+            Topic::NewPlans,
+        ),
         (
             _,
             RowStatus::Pending

@@ -1,6 +1,7 @@
 //! Checks of the plans of one commit: the roll-up, each stack, and named verdicts.
 
 use super::{Content, PLAN, PerStack, TEXT_BYTES_MAX, body, check, roll_up, rows_of, table_of};
+use crate::guide::Topic;
 use crate::render::check::{Check, CheckStatus, Conclusion};
 use crate::render::words;
 use crate::render::{Context, changes, escape, lists};
@@ -58,8 +59,8 @@ fn never_planned<'s>(scene: &'s Scene, view: &PlanView<'s>) -> Vec<(&'s Run, &'s
 fn roll_up_content(scene: &Scene, view: &PlanView<'_>, rows: &[(u32, &Row)], context: &Context) -> Content {
     let roll_up = roll_up::of_plans(view, rows);
     let mut summary = format!("{}\n\n", escape::text(&roll_up.title));
-    if let Some(advice) = advice(roll_up.status) {
-        summary.push_str(&format!("{advice}\n\n"));
+    if let Some((advice, topic)) = advice(roll_up.status) {
+        summary.push_str(&format!("{advice} {}\n\n", topic.link()));
     }
     let against: Vec<String> = view
         .rows
@@ -80,15 +81,16 @@ fn roll_up_content(scene: &Scene, view: &PlanView<'_>, rows: &[(u32, &Row)], con
     Content { status: roll_up.status, title: roll_up.title, summary, text: table_of(rows) }
 }
 
-fn advice(status: CheckStatus) -> Option<&'static str> {
+fn advice(status: CheckStatus) -> Option<(&'static str, Topic)> {
     match status {
         CheckStatus::Completed(Conclusion::Failure) => {
-            Some("Repair what failed and push, or comment `stackorder plan` to plan again.")
+            Some(("Repair what failed and push, or comment `stackorder plan` to plan again.", Topic::PlanFailed))
         }
-        CheckStatus::Completed(Conclusion::ActionRequired) => Some(
+        CheckStatus::Completed(Conclusion::ActionRequired) => Some((
             "The runners planned, and the server did not confirm it. This is no green light: \
              comment `stackorder plan` while the server can be reached.",
-        ),
+            Topic::Unconfirmed,
+        )),
         CheckStatus::Completed(Conclusion::Success | Conclusion::Neutral | Conclusion::Cancelled)
         | CheckStatus::Queued
         | CheckStatus::InProgress => None,

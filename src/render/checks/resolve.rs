@@ -54,7 +54,7 @@ fn content(scene: &Scene, run: &Run, context: &Context) -> Content {
         let list = lists::bullets(&items, LIST_BYTES_MAX);
         summary.push_str(&format!("**Removed; what they manage stays until somebody destroys it**\n\n{list}\n"));
     }
-    summary.push_str(&lists::warnings(&run.warnings, LIST_BYTES_MAX));
+    summary.push_str(&lists::warnings(run.explained_warnings(), LIST_BYTES_MAX));
     summary.push_str(&format!("{}\n", context.run_link(&run.id)));
     Content { status, title, summary, text: table(scene, &rows, context).fit(TEXT_BYTES_MAX) }
 }

@@ -191,7 +191,7 @@ fn the_outcome_of_a_failed_apply_says_what_to_do_next() {
 
     **Next**
 
-    - The plan of `eks` was used: comment `stackorder plan eks`, then comment `stackorder apply`.
+    - The plan of `eks` was used: comment `stackorder plan eks`, then comment `stackorder apply`. [why and what to do](https://github.com/stackorder/stackorder/blob/main/docs/troubleshooting.md#f2-an-apply-failed)
 
     [run page](https://so.test/runs/00000000-0000-4000-8000-000000000002)
     ");
@@ -215,8 +215,8 @@ fn the_outcome_of_unknown_results_tells_claimed_from_unclaimed() {
 
     **Next**
 
-    - Nobody knows what the jobs of `vpc` did; the state may be partly changed. Read the job log, release the state lock with the tool if the runner died, run `stackorder unlock --force-state vpc`, then comment `stackorder plan vpc`.
-    - In `eks` nothing was applied: comment `stackorder apply` again.
+    - Nobody knows what the jobs of `vpc` did; the state may be partly changed. Read the job log, release the state lock with the tool if the runner died, run `stackorder unlock --force-state vpc`, then comment `stackorder plan vpc`. [why and what to do](https://github.com/stackorder/stackorder/blob/main/docs/troubleshooting.md#unknown-the-job-may-have-applied)
+    - In `eks` nothing was applied: comment `stackorder apply` again. [why and what to do](https://github.com/stackorder/stackorder/blob/main/docs/troubleshooting.md#unknown-nothing-was-applied)
 
     [run page](https://so.test/runs/00000000-0000-4000-8000-000000000002)
     ");
@@ -228,7 +228,7 @@ fn case_122_the_outcome_shows_old_and_new_counts_of_a_new_plan() {
     assert_snapshot!(outcome::comment(&scene, &apply, &context()), @"
     **Applied [aaaaaaa](https://github.test/acme/infra/commit/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa)**, asked for by octocat: 1 stack applied: 1 added, 0 changed, 0 destroyed, 0 replaced.
 
-    **1 stack has a new plan after its upstream; review it and comment `stackorder apply`.**
+    **1 stack has a new plan after its upstream; review it and comment `stackorder apply`.** [why and what to do](https://github.com/stackorder/stackorder/blob/main/docs/troubleshooting.md#f24-a-plan-changes-after-its-upstream-is-applied)
 
     | Stack | After | Old plan | New plan | Run | Why it waits |
     | --- | --- | --- | --- | --- | --- |
@@ -282,6 +282,7 @@ fn a_refusal_names_every_reason_by_layer() {
         name: name.to_owned(),
         reason: reason.to_owned(),
         stacks: stacks.iter().map(|stack| key(stack)).collect(),
+        help: Topic::TooFewApprovals.url(),
     };
     let refusals = [
         refusal(2, "approvals", "0 of 1 approvals", &[]),
@@ -290,8 +291,8 @@ fn a_refusal_names_every_reason_by_layer() {
     assert_snapshot!(refusal::comment("stackorder apply stacks/prod/vpc", &refusals), @"
     **Refused: `stackorder apply stacks/prod/vpc`.** Nothing has started.
 
-    - **Layer 1, authorization** (`stacks/prod/vpc`): `octocat` is in no allowed team
-    - **Layer 2, approvals**: 0 of 1 approvals
+    - **Layer 1, authorization** (`stacks/prod/vpc`): `octocat` is in no allowed team [why and what to do](https://github.com/stackorder/stackorder/blob/main/docs/troubleshooting.md#refused-too-few-approvals)
+    - **Layer 2, approvals**: 0 of 1 approvals [why and what to do](https://github.com/stackorder/stackorder/blob/main/docs/troubleshooting.md#refused-too-few-approvals)
 
     These are Stackorder's own checks. Environment reviewers and the role's trust policy gate the job besides.
     Repair the points above and comment `stackorder apply stacks/prod/vpc` again; `stackorder help` lists the commands.
@@ -299,7 +300,7 @@ fn a_refusal_names_every_reason_by_layer() {
 
     let many = vec![refusal(3, "plan", "failed", &[]); 53];
     let text = refusal::comment("stackorder apply", &many);
-    assert_eq!(text.matches("- **Layer 3, plan**: failed\n").count(), 50);
+    assert_eq!(text.matches("- **Layer 3, plan**: failed [why and what to do](").count(), 50);
     assert!(text.contains("\n… and 3 more\n"), "{text}");
 }
 

@@ -204,7 +204,7 @@ proptest! {
     #[test]
     fn refusals_and_drift_issues_stay_within_the_limit(text in "[a-z`|<@é\n]{1,40}", times in 1_usize..4_000) {
         let long = text.repeat(times);
-        let refusal = crate::gate::Refusal { layer: 1, name: text.clone(), reason: long.clone(), stacks: Vec::new() };
+        let refusal = crate::gate::Refusal { layer: 1, name: text.clone(), reason: long.clone(), stacks: Vec::new(), help: crate::guide::Topic::NoPlan.url() };
         prop_assert!(refusal::comment(&long, &vec![refusal; 60]).len() <= COMMENT_BYTES_MAX);
         let summary = PlanSummary { adds: 40, added: vec![long; 40], ..PlanSummary::default() };
         let seen = DriftSeen {

@@ -1,5 +1,6 @@
 //! Scenes for the tests: the pull request `#42` of `acme/infra` with `apps` after `eks` after `vpc`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::clock::parse_rfc3339;
@@ -112,6 +113,7 @@ pub fn add_run(scene: &mut Scene, mode: Mode, trigger: Trigger, commit: char, st
         waves: 3,
         current_wave: 0,
         warnings: Vec::new(),
+        explained: BTreeMap::new(),
         cycles: Vec::new(),
         external: Vec::new(),
         removed: Vec::new(),

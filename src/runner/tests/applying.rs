@@ -84,7 +84,9 @@ async fn nothing_is_applied_when_the_claim_is_refused() {
     let world = World::new().await;
     let body = json!({"code": "locked", "message": "no lock of this run", "details": ["stacks/a: PR #9"]});
     world.answer(&stack_path("claim"), 423, body).await;
-    assert_eq!(refusal(apply_in(&world, None).await), "no lock of this run\n  stacks/a: PR #9");
+    let text = refusal(apply_in(&world, None).await);
+    assert!(text.starts_with("no lock of this run\n  stacks/a: PR #9\nwhy and what to do: http"), "{text}");
+    assert!(text.ends_with("#exit-3-locked"), "{text}");
     assert!(world.calls().is_empty() && world.results().await.is_empty());
 }
 

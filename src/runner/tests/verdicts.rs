@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::world::{SECRET, STACK, World, stack_path};
+use crate::guide::Topic;
 use crate::run::status::VerdictStatus;
 use crate::runner::check::{CheckRequest, check};
 use crate::runner::stop::Stop;
@@ -75,7 +76,8 @@ async fn an_unreachable_server_is_an_error_for_a_verdict_and_a_refusal_is_one() 
     world.answer(&stack_path("checks/down"), 500, json!({})).await;
     world.answer(&stack_path("checks/late"), 409, json!({"code": "conflict", "message": "planned"})).await;
     assert!(matches!(check(&world.job(), &request("down")).await, Err(Stop::Failed(_))));
-    assert_eq!(check(&world.job(), &request("late")).await.unwrap_err(), Stop::refused("planned"));
+    let late = check(&world.job(), &request("late")).await.unwrap_err();
+    assert_eq!(late, Stop::refused(Topic::ServerConflict, "planned"));
 }
 
 #[tokio::test]

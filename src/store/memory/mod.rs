@@ -15,8 +15,8 @@ use self::queue::Queue;
 use self::tables::{KeptGraph, Tables, refused, taken};
 use super::rules::{audit_pr, clean};
 use super::{
-    ApiKey, Delivery, Installation, Job, Outcome, Rendered, Result, Retention, RunFilter, StackRecord, Store,
-    StoreError, Stored,
+    ApiKey, Delivery, Installation, Job, Lease, Outcome, QueueFilter, QueueId, Queued, Rendered, Result, Retention,
+    RunFilter, StackRecord, Store, StoreError, Stored,
 };
 use crate::clock::Millis;
 use crate::config::model::RepoConfig;
@@ -291,6 +291,19 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    async fn queue(&self, filter: QueueFilter, limit: u32) -> Result<Vec<Queued>> {
+        Ok(self.state().queue.list(filter, limit))
+    }
+
+    async fn revive(&self, id: &QueueId, now: Millis, audit: &AuditEntry) -> Result<bool> {
+        let state = &mut *self.state();
+        let revived = state.queue.revive(id, now);
+        if revived {
+            state.record(audit);
+        }
+        Ok(revived)
+    }
+
     async fn next_due(&self) -> Result<Option<Millis>> {
         Ok(self.state().queue.next_due())
     }
@@ -367,6 +380,11 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    async fn lease(&self, name: &str) -> Result<Option<Lease>> {
+        let held = self.state().leases.get(name).cloned();
+        Ok(held.map(|(holder, expires_at)| Lease { holder, expires_at }))
+    }
+
     async fn take_over(&self) -> Result<()> {
         let state = &mut *self.state();
         state.leases.clear();
@@ -382,6 +400,7 @@ impl Store for MemoryStore {
         state.leases.retain(|_, (_, until)| *until >= now);
         let gone = short_lived - state.token_ids.len() - state.leases.len()
             + state.tables.prune(before(keep.plan_text_ms), before(keep.drift_ms))
+            + state.tables.forget_names(now)
             + state.queue.prune(before(keep.events_ms));
         Ok(u64::try_from(gone).unwrap_or(u64::MAX))
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::clock::Millis;
 use crate::run::scene::NewJob;
 use crate::store::rules::{clean, error_text};
-use crate::store::{Delivery, Job, Outcome, Stored};
+use crate::store::{Delivery, Job, Outcome, QueueFilter, QueueId, Queued, Stored};
 
 #[derive(Debug, Default)]
 pub(super) struct Queue {
@@ -75,6 +75,19 @@ impl Turn {
         self.attempts += 1;
         self.due_at = at;
         self.last_error = error_text(error);
+    }
+
+    fn shown(&self, id: QueueId, kind: &str, key: Option<String>) -> Queued {
+        Queued {
+            id,
+            kind: kind.to_owned(),
+            key,
+            attempts: self.attempts,
+            due_at: self.due_at,
+            claimed_until: self.claim.as_ref().map(|(_, until)| *until),
+            dead: self.dead,
+            last_error: self.last_error.clone(),
+        }
     }
 
     fn due(&self) -> Option<Millis> {
@@ -210,6 +223,33 @@ impl Queue {
             }
             Outcome::Unstarted { at } => task.turn.due_at = *at,
         }
+    }
+
+    pub(super) fn list(&self, filter: QueueFilter, limit: u32) -> Vec<Queued> {
+        let letters = self.deliveries.iter().filter(|(_, letter)| !letter.done).map(|(id, letter)| {
+            let order = (letter.turn.due_at, 0, letter.received_at, id.as_str(), 0);
+            (order, letter.turn.shown(QueueId::Event(id.clone()), &letter.event, None))
+        });
+        let tasks = self.jobs.iter().map(|(id, task)| {
+            let order = (task.turn.due_at, 1, 0, "", *id);
+            (order, task.turn.shown(QueueId::Job(*id), task.job.kind.as_str(), task.job.key.clone()))
+        });
+        let mut found: Vec<_> =
+            letters.chain(tasks).filter(|(_, one)| filter == QueueFilter::All || one.dead).collect();
+        found.sort_by_key(|(order, _)| *order);
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        found.into_iter().take(limit).map(|(_, one)| one).collect()
+    }
+
+    /// Whether it was a dead letter.
+    pub(super) fn revive(&mut self, id: &QueueId, now: Millis) -> bool {
+        let turn = match id {
+            QueueId::Event(id) => self.deliveries.get_mut(&*clean(id)).map(|letter| &mut letter.turn),
+            QueueId::Job(id) => self.jobs.get_mut(id).map(|task| &mut task.turn),
+        };
+        let Some(turn) = turn.filter(|turn| turn.dead) else { return false };
+        *turn = Turn::at(now);
+        true
     }
 
     pub(super) fn next_due(&self) -> Option<Millis> {

@@ -10,6 +10,7 @@ use crate::clock::Millis;
 use crate::graph::model::Graph;
 use crate::ids::{DispatchId, RunId, Sha, StackId, StackKey};
 use crate::run::model::{Dispatch, DriftSeen, Lock, Repo, Row, Run, Verdict};
+use crate::run::once;
 use crate::run::scene::{Changes, Scene, StoredGraph};
 use crate::run::status::{Mode, RunStatus, Trigger};
 use crate::store::rules::{clean, local_keys, runs_of};
@@ -375,6 +376,13 @@ impl Tables {
         Arc::make_mut(&mut self.plan_texts).retain(|(run, _), _| !runs.contains(run));
         Arc::make_mut(&mut self.verdicts).retain(|(run, ..), _| !runs.contains(run));
         Arc::make_mut(&mut self.dispatches).retain(|_, dispatch| !runs.contains(&dispatch.run_id));
+    }
+
+    /// Drops claimed names that cannot come again; answers how many.
+    pub(super) fn forget_names(&mut self, now: Millis) -> usize {
+        let before = self.once.len();
+        Arc::make_mut(&mut self.once).retain(|name| !once::is_over(name, now));
+        before - self.once.len()
     }
 
     /// Drops plan texts and drift from before these times; answers how many.

@@ -3,14 +3,16 @@
 //! - `value`: from rows to values and back.
 //! - `scene`, `runs`: what decisions and lists read.
 //! - `commit`: the one write.
-//! - `queue`: inbox and outbox.
+//! - `queue`: inbox and outbox; `dead_letters`: what an operator sees of them and puts back.
 //! - `repos`, `stacks`, `graphs`: installations, repositories and what they consist of.
-//! - `small`: audit, keys, leases and the like.
+//! - `small`: audit, keys, leases and the like; `retention`: what goes when its time is over.
 
 mod commit;
+mod dead_letters;
 mod graphs;
 mod queue;
 mod repos;
+mod retention;
 mod runs;
 mod scene;
 mod small;
@@ -26,8 +28,8 @@ use sqlx::{ColumnIndex, Decode, Encode, Executor, IntoArguments, Pool, Transacti
 use self::graphs::GraphCache;
 use super::dialect::Dialect;
 use super::{
-    ApiKey, Delivery, Installation, Job, Outcome, Rendered, Result, Retention, RunFilter, StackRecord, Store,
-    StoreError, Stored,
+    ApiKey, Delivery, Installation, Job, Lease, Outcome, QueueFilter, QueueId, Queued, Rendered, Result, Retention,
+    RunFilter, StackRecord, Store, StoreError, Stored,
 };
 use crate::clock::Millis;
 use crate::config::model::RepoConfig;
@@ -249,6 +251,14 @@ where
         self.end_job(job, worker, outcome, now).await
     }
 
+    async fn queue(&self, filter: QueueFilter, limit: u32) -> Result<Vec<Queued>> {
+        self.list_queue(filter, limit).await
+    }
+
+    async fn revive(&self, id: &QueueId, now: Millis, audit: &AuditEntry) -> Result<bool> {
+        self.put_back(id, now, audit).await
+    }
+
     async fn next_due(&self) -> Result<Option<Millis>> {
         self.earliest_due().await
     }
@@ -291,6 +301,10 @@ where
 
     async fn release_lease(&self, name: &str, holder: &str) -> Result<()> {
         self.drop_lease(name, holder).await
+    }
+
+    async fn lease(&self, name: &str) -> Result<Option<Lease>> {
+        self.find_lease(name).await
     }
 
     async fn take_over(&self) -> Result<()> {

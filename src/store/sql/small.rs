@@ -1,16 +1,16 @@
-//! Audit, names claimed once, token ids, API keys, what was rendered, leases, retention.
+//! Audit, names claimed once, token ids, API keys, what was rendered, leases.
 
 use std::collections::BTreeMap;
 
 use sqlx::{ColumnIndex, Decode, Encode, Executor, IntoArguments, QueryBuilder, Type, query};
 
+use super::SqlStore;
 use super::value::{column, from_json, text, to_json, unsigned};
-use super::{SqlStore, end};
 use crate::clock::Millis;
 use crate::run::model::AuditEntry;
 use crate::store::dialect::Dialect;
 use crate::store::rules::audit_pr;
-use crate::store::{ApiKey, Rendered, Result, Retention};
+use crate::store::{ApiKey, Lease, Rendered, Result};
 
 impl<DB: Dialect> SqlStore<DB>
 where
@@ -207,6 +207,16 @@ where
         Ok(())
     }
 
+    pub(super) async fn find_lease(&self, name: &str) -> Result<Option<Lease>> {
+        let found = query("select holder, expires_at from leases where name = $1")
+            .bind(text(name))
+            .fetch_optional(&self.pool)
+            .await?;
+        found
+            .map(|row| Ok(Lease { holder: column::<DB, _>(&row, 0)?, expires_at: column::<DB, _>(&row, 1)? }))
+            .transpose()
+    }
+
     pub(super) async fn end_all_claims(&self) -> Result<()> {
         for statement in [
             "update deliveries set claimed_until = 0 where claimed_by is not null",
@@ -216,45 +226,6 @@ where
             query(statement).execute(&self.writer).await?;
         }
         Ok(())
-    }
-
-    pub(super) async fn drop_expired(&self, now: Millis, keep: &Retention) -> Result<u64> {
-        let mut tx = self.begin_write().await?;
-        let outcome = Self::delete_expired(&mut tx, now, keep).await;
-        end(tx, outcome).await
-    }
-
-    async fn delete_expired(conn: &mut DB::Connection, now: Millis, keep: &Retention) -> Result<u64> {
-        // Each deletes what is older than `$1`.
-        let statements = [
-            (
-                keep.plan_text_ms,
-                "delete from plan_texts where exists (select 1 from run_stacks
-                 where run_stacks.run_id = plan_texts.run_id and run_stacks.stack_id = plan_texts.stack_id
-                 and run_stacks.updated_at < $1)",
-            ),
-            (
-                keep.events_ms,
-                "delete from deliveries where received_at < $1 and (done_at is not null or claimed_by is null)",
-            ),
-            // A dead job became due when it died.
-            (keep.events_ms, "delete from jobs where dead and due_at < $1"),
-            // The newest of each stack stays.
-            (
-                keep.drift_ms,
-                "delete from drift where checked_at < $1 and exists (select 1 from drift as newer
-                 where newer.stack_id = drift.stack_id
-                 and (newer.checked_at, newer.run_id) > (drift.checked_at, drift.run_id))",
-            ),
-            (0, "delete from oidc_jtis where expires_at < $1"),
-            (0, "delete from leases where expires_at < $1"),
-        ];
-        let mut gone = 0;
-        for (age_ms, statement) in statements {
-            let done = query(statement).bind(now.saturating_sub(age_ms)).execute(&mut *conn).await?;
-            gone += DB::rows_affected(&done);
-        }
-        Ok(gone)
     }
 
     pub(super) async fn answer(&self) -> Result<()> {

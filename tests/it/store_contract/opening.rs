@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use stackorder::run::scene::Effects;
-use stackorder::store::{self, Store};
+use stackorder::store::{self, Schema, Store, StoreError};
 
 use super::values::*;
 use crate::databases::{each_store, postgres_url, sqlite_url};
@@ -44,6 +44,32 @@ async fn serves_several_servers(url: String) {
     drop(servers);
     let reopened = store::open(&url, 2).await.unwrap();
     assert_eq!(reopened.repos().await.unwrap().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn looking_at_a_sqlite_schema_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = sqlite_url(dir.path());
+    assert!(matches!(store::schema_of(&url).await, Err(StoreError::Db(_))), "a file that is not there");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "and that is not made");
+    // SQLite takes an empty file for an empty database.
+    std::fs::write(dir.path().join("test.db"), "").unwrap();
+    a_schema_grows_up(&url).await;
+    assert!(matches!(store::schema_of("mysql://x").await, Err(StoreError::Db(_))));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn looking_at_a_postgres_schema_changes_nothing() {
+    let Some(url) = postgres_url("looking_at_a_postgres_schema_changes_nothing") else { return };
+    a_schema_grows_up(&url).await;
+}
+
+async fn a_schema_grows_up(url: &str) {
+    for _ in 0..2 {
+        assert!(matches!(store::schema_of(url).await.unwrap(), Schema::Older(missing) if missing > 0));
+    }
+    store::open(url, 1).await.unwrap().close().await;
+    assert_eq!(store::schema_of(url).await.unwrap(), Schema::Current);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use stackorder::run::scene::Effects;
-use stackorder::store::{Delivery, Job, Outcome, Stored};
+use stackorder::store::{Delivery, Job, Outcome, QueueFilter, QueueId, Stored};
 
 use super::values::*;
 
@@ -309,4 +309,99 @@ pub async fn taking_over_ends_claims_and_leases_at_once_or_leaves_them_to_end(st
     assert_eq!(store.take_lease("leader", "new", 1, LEASE).await.unwrap(), freed);
     // Its own new claim holds until later than the dead one's would have.
     assert_eq!(claim(&store, LEASE).await.is_some(), !freed);
+}
+
+/// Id, kind, key, attempts, time, whether somebody works on it, whether it is dead, the last error.
+type Seen = (String, String, Option<String>, u32, i64, bool, bool, String);
+
+async fn seen(store: &AStore, filter: QueueFilter, limit: u32) -> Vec<Seen> {
+    let listed = store.queue(filter, limit).await.unwrap();
+    listed
+        .into_iter()
+        .map(|one| {
+            let claimed = one.claimed_until.is_some();
+            (one.id.to_string(), one.kind, one.key, one.attempts, one.due_at, claimed, one.dead, one.last_error)
+        })
+        .collect()
+}
+
+/// A dead delivery, one that is done, one that waits; a dead job with a key, one that is worked on, one that waits.
+async fn a_mixed_queue(store: &AStore) {
+    for (id, now) in [("dead", 1), ("done", 2), ("waits", 30)] {
+        deliver(store, id, now).await;
+    }
+    assert_eq!(take(store, 5).await.unwrap().id, "dead");
+    store.finish_delivery("dead", "w", &dead(), 7).await.unwrap();
+    assert_eq!(take(store, 5).await.unwrap().id, "done");
+    store.finish_delivery("done", "w", &Outcome::Done, 7).await.unwrap();
+    store.add_job(&keyed("k", "dies", 1)).await.unwrap();
+    let dying = claim(store, 1).await.unwrap();
+    finish(store, &dying, dead(), 9).await;
+    store.add_job(&job("worked on", 20)).await.unwrap();
+    claim(store, 20).await.unwrap();
+    store.add_job(&job("waits", 30)).await.unwrap();
+}
+
+pub async fn an_operator_sees_what_waits_what_is_worked_on_and_what_is_dead(store: AStore) {
+    assert_eq!(seen(&store, QueueFilter::All, 10).await, []);
+    a_mixed_queue(&store).await;
+    let all = seen(&store, QueueFilter::All, 10).await;
+    let short: Vec<(&str, &str, i64, bool, bool)> =
+        all.iter().map(|one| (one.0.as_str(), one.1.as_str(), one.4, one.5, one.6)).collect();
+    let expected = [
+        ("event:dead", "push", 7, false, true),
+        ("job:1", "render", 9, false, true),
+        ("job:2", "comment", 20, true, false),
+        ("event:waits", "push", 30, false, false),
+        ("job:3", "comment", 30, false, false),
+    ];
+    assert_eq!(short, expected, "earliest due first, deliveries before jobs, nothing that is done");
+    assert_eq!((all[0].3, all[0].7.as_str()), (1, "gone"));
+    assert_eq!((all[1].2.as_deref(), all[1].3, all[1].7.as_str()), (Some("k"), 1, "gone"));
+    assert_eq!((&all[2].2, all[2].3, all[2].7.as_str()), (&None, 0, ""));
+    assert_eq!(seen(&store, QueueFilter::All, 2).await, all[..2], "no more than asked for");
+    assert_eq!(store.queue(QueueFilter::All, 3).await.unwrap()[2].claimed_until, Some(20 + LEASE));
+}
+
+pub async fn only_dead_letters_are_listed_where_only_they_are_asked_for(store: AStore) {
+    a_mixed_queue(&store).await;
+    let ids: Vec<String> = seen(&store, QueueFilter::Dead, 10).await.into_iter().map(|one| one.0).collect();
+    assert_eq!(ids, ["event:dead", "job:1"]);
+    assert_eq!(seen(&store, QueueFilter::Dead, 1).await.len(), 1);
+}
+
+pub async fn a_dead_letter_is_put_back_once_and_that_is_audited(store: AStore) {
+    a_mixed_queue(&store).await;
+    for (id, at) in [("event:dead", 40), ("job:1", 41)] {
+        let parsed = QueueId::parse(id).unwrap();
+        assert_eq!(parsed.to_string(), id);
+        let entry = audit(at, "queue_retry", id, 0);
+        assert!(store.revive(&parsed, at, &entry).await.unwrap());
+        assert!(!store.revive(&parsed, at + 1, &entry).await.unwrap(), "it is none any more");
+    }
+    let audited = store.audit(10, None).await.unwrap();
+    assert_eq!(audited.iter().map(|(_, entry)| entry.target.as_str()).collect::<Vec<_>>(), ["job:1", "event:dead"]);
+    assert_eq!(seen(&store, QueueFilter::Dead, 10).await, []);
+
+    assert_eq!(take(&store, 39).await.unwrap().id, "waits", "not before its time");
+    let again = take(&store, 40).await.unwrap();
+    assert_eq!((again.id.as_str(), again.attempts), ("dead", 0), "with all its attempts");
+    assert_eq!(name(&claim(&store, 40).await.unwrap()), "waits");
+    let again = claim(&store, 41).await.unwrap();
+    assert_eq!((name(&again), again.attempts, again.key.as_deref()), ("dies", 0, Some("k")));
+    assert_eq!(seen(&store, QueueFilter::All, 10).await.iter().filter(|one| !one.7.is_empty()).count(), 0);
+}
+
+pub async fn what_is_no_dead_letter_is_not_put_back(store: AStore) {
+    a_mixed_queue(&store).await;
+    let before = seen(&store, QueueFilter::All, 10).await;
+    for id in ["event:done", "event:waits", "event:nowhere", "job:2", "job:3", "job:99"] {
+        let id = QueueId::parse(id).unwrap();
+        assert!(!store.revive(&id, 50, &audit(50, "queue_retry", "x", 0)).await.unwrap(), "{id}");
+    }
+    assert_eq!(seen(&store, QueueFilter::All, 10).await, before);
+    assert!(store.audit(10, None).await.unwrap().is_empty());
+    for text in ["", "dead", "event:", "job:x", "jobs:1", "job:"] {
+        assert_eq!(QueueId::parse(text), None, "{text:?}");
+    }
 }

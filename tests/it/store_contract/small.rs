@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use stackorder::clock::DAY_MS;
 use stackorder::run::model::{AuditEntry, DriftSeen, Lock};
-use stackorder::run::scene::{Changes, Effects, PlanText};
-use stackorder::store::{ApiKey, Outcome, Rendered, Retention};
+use stackorder::run::once;
+use stackorder::run::scene::{Changes, Effects, JobKind, PlanText};
+use stackorder::store::{ApiKey, Lease, Outcome, Rendered, Retention};
 
 use super::values::*;
 
@@ -143,6 +145,56 @@ pub async fn racing_holders_get_one_lease(store: AStore) {
         tokens += u32::from(token);
     }
     assert_eq!((leases, tokens), (1, 1));
+}
+
+pub async fn the_holder_of_a_lease_is_known(store: AStore) {
+    assert_eq!(store.lease("scheduler").await.unwrap(), None);
+    assert!(store.take_lease("scheduler", "a", 0, 100).await.unwrap());
+    assert_eq!(store.lease("scheduler").await.unwrap(), Some(Lease { holder: "a".into(), expires_at: 100 }));
+    assert!(store.take_lease("scheduler", "b", 150, 100).await.unwrap());
+    assert_eq!(store.lease("scheduler").await.unwrap(), Some(Lease { holder: "b".into(), expires_at: 250 }));
+    store.release_lease("scheduler", "b").await.unwrap();
+    assert_eq!(store.lease("scheduler").await.unwrap(), None);
+}
+
+/// Keeps everything else.
+const FOR_EVER: Retention = Retention { plan_text_ms: i64::MAX, events_ms: i64::MAX, drift_ms: i64::MAX };
+
+async fn claim_names(store: &AStore, names: &[String]) {
+    store.commit(effects(Effects { once: names.to_vec(), ..Effects::default() })).await.unwrap();
+}
+
+pub async fn names_of_the_clock_are_forgotten_and_names_of_events_stay(store: AStore) {
+    let stays = ["comment:7:1", "merge:7:1:abc", "merged:7:1:abc", "drift_clean:s:r", "a name"].map(str::to_owned);
+    let old = [
+        once::slot(JobKind::Reconcile, 60_000),
+        once::slot(JobKind::SyncInstallations, 0),
+        once::drift_fire(REPO, 0),
+        once::drift_check(&stack("vpc"), 0),
+        once::lock_reminder(REPO, 1, 0),
+    ];
+    let now = 30 * DAY_MS;
+    let fresh = [once::slot(JobKind::Reconcile, now - DAY_MS), once::drift_check(&stack("vpc"), now)];
+    for names in [&stays[..], &old[..], &fresh[..]] {
+        claim_names(&store, names).await;
+    }
+    assert_eq!(store.prune(now, &FOR_EVER).await.unwrap(), 5);
+    for name in stays.iter().chain(&fresh) {
+        assert!(store.was_claimed(name).await.unwrap(), "{name}");
+    }
+    for name in &old {
+        assert!(!store.was_claimed(name).await.unwrap(), "{name}");
+    }
+    assert_eq!(store.prune(now, &FOR_EVER).await.unwrap(), 0);
+}
+
+pub async fn many_names_are_forgotten_in_one_pass(store: AStore) {
+    let old: Vec<String> = (0..5_500).map(|minute| once::slot(JobKind::Reconcile, minute * 60_000)).collect();
+    let stays: Vec<String> = (0..500).map(|comment| format!("comment:7:{comment}")).collect();
+    claim_names(&store, &old).await;
+    claim_names(&store, &stays).await;
+    assert_eq!(store.prune(400 * DAY_MS, &FOR_EVER).await.unwrap(), 5_500);
+    assert!(store.was_claimed(&stays[499]).await.unwrap());
 }
 
 pub async fn old_things_are_pruned(store: AStore) {

@@ -1,36 +1,19 @@
 //! `stackorder admin keys …`: API keys, made on the server's own database (design §14).
 
 use anyhow::Context as _;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Subcommand, ValueEnum};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::{FormatFlag, output};
-use crate::clock::{Clock as _, DAY_MS, SystemClock, rfc3339};
+use super::{Format, actor, database};
+use crate::cli::output;
+use crate::clock::{Clock as _, DAY_MS, Millis, SystemClock, rfc3339};
 use crate::ids::{RepoName, hex};
-use crate::store::{self, ApiKey, Store};
-
-/// Connections of a command that does one thing.
-const CONNECTIONS: u32 = 1;
-
-/// Operate a server through its database.
-#[derive(Debug, Args)]
-pub struct AdminArgs {
-    #[command(subcommand)]
-    command: AdminCommand,
-}
+use crate::run::model::AuditEntry;
+use crate::store::{ApiKey, Store};
 
 #[derive(Debug, Subcommand)]
-enum AdminCommand {
-    /// API keys of automation: `apply --local`, `unlock`, reading.
-    Keys {
-        #[command(subcommand)]
-        command: KeysCommand,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-enum KeysCommand {
+pub(super) enum KeysCommand {
     /// Make a key and print it, once.
     #[command(
         after_help = "Example:\n  stackorder admin keys create --name bootstrap --scope apply --repo acme/infra --days 7"
@@ -58,29 +41,26 @@ enum KeysCommand {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Scope {
+pub(super) enum Scope {
     Read,
     Apply,
     Unlock,
 }
 
-/// Runs on the database that `DATABASE_URL` names.
-pub(super) async fn run(args: AdminArgs, format: FormatFlag) -> anyhow::Result<()> {
-    let AdminCommand::Keys { command } = args.command;
-    let database = std::env::var("DATABASE_URL").context("DATABASE_URL is not set: it names the server's database")?;
+pub(super) async fn run(command: KeysCommand, format: Format) -> anyhow::Result<()> {
     // Before a database is made for nothing.
     if let KeysCommand::Create { repos, .. } = &command {
         for repo in repos {
             RepoName::parse(repo)?;
         }
     }
-    let store = store::open(&database, CONNECTIONS).await?;
-    let done = keys(&*store, command, format).await;
+    let store = database().await?;
+    let shown = keys(&*store, command, format).await;
     store.close().await;
-    done
+    output::print(shown?.as_bytes())
 }
 
-async fn keys(store: &dyn Store, command: KeysCommand, format: FormatFlag) -> anyhow::Result<()> {
+async fn keys(store: &dyn Store, command: KeysCommand, format: Format) -> anyhow::Result<String> {
     let now = SystemClock::default().now();
     match command {
         KeysCommand::Create { name, scopes, repos, days } => {
@@ -92,7 +72,7 @@ async fn keys(store: &dyn Store, command: KeysCommand, format: FormatFlag) -> an
                 name,
                 key_hash: hex(&Sha256::digest(secret.as_bytes())),
                 prefix: secret[..10].to_owned(),
-                created_by: "admin".to_owned(),
+                created_by: actor(),
                 created_at: now,
                 expires_at: Some(now + days * DAY_MS),
                 repos,
@@ -101,27 +81,37 @@ async fn keys(store: &dyn Store, command: KeysCommand, format: FormatFlag) -> an
                 revoked_at: None,
             };
             store.save_api_key(&key).await?;
+            store.add_audit(&audit("api_key_created", &key, now)).await?;
             let expires_at = rfc3339(now + days * DAY_MS);
-            let shown = match format {
-                FormatFlag::Text | FormatFlag::Dot | FormatFlag::Mermaid | FormatFlag::Svg => {
-                    format!("{secret}\n\nThis is shown once. It expires at {expires_at}.\n")
-                }
-                FormatFlag::Json => {
-                    format!("{}\n", json!({ "name": key.name, "key": secret, "expires_at": expires_at }))
-                }
-            };
-            output::print(shown.as_bytes())?;
+            Ok(match format {
+                Format::Text => format!("{secret}\n\nThis is shown once. It expires at {expires_at}.\n"),
+                Format::Json => format!("{}\n", json!({ "name": key.name, "key": secret, "expires_at": expires_at })),
+            })
         }
-        KeysCommand::List => output::print(list(&store.api_keys().await?, format).as_bytes())?,
+        KeysCommand::List => Ok(list(&store.api_keys().await?, format)),
         KeysCommand::Revoke { name } => {
             let keys = store.api_keys().await?;
             let key = keys.into_iter().find(|key| key.name == name && key.revoked_at.is_none());
             let key = key.with_context(|| format!("there is no key named {name:?}"))?;
-            store.save_api_key(&ApiKey { revoked_at: Some(now), ..key }).await?;
-            output::print(format!("revoked {name}\n").as_bytes())?;
+            let key = ApiKey { revoked_at: Some(now), ..key };
+            store.save_api_key(&key).await?;
+            store.add_audit(&audit("api_key_revoked", &key, now)).await?;
+            Ok(match format {
+                Format::Text => format!("revoked {name}\n"),
+                Format::Json => format!("{}\n", json!({ "name": name, "revoked_at": rfc3339(now) })),
+            })
         }
     }
-    Ok(())
+}
+
+fn audit(action: &str, key: &ApiKey, now: Millis) -> AuditEntry {
+    AuditEntry {
+        at: now,
+        actor: actor(),
+        action: action.to_owned(),
+        target: format!("apikey:{}", key.name),
+        details: [("scopes".to_owned(), json!(key.scopes)), ("repos".to_owned(), json!(key.repos))].into(),
+    }
 }
 
 fn scope_name(scope: Scope) -> &'static str {
@@ -132,9 +122,9 @@ fn scope_name(scope: Scope) -> &'static str {
     }
 }
 
-fn list(keys: &[ApiKey], format: FormatFlag) -> String {
+fn list(keys: &[ApiKey], format: Format) -> String {
     match format {
-        FormatFlag::Json => {
+        Format::Json => {
             let rows: Vec<_> = keys
                 .iter()
                 .map(|key| {
@@ -147,7 +137,7 @@ fn list(keys: &[ApiKey], format: FormatFlag) -> String {
                 .collect();
             format!("{}\n", json!(rows))
         }
-        FormatFlag::Text | FormatFlag::Dot | FormatFlag::Mermaid | FormatFlag::Svg => {
+        Format::Text => {
             let line = |key: &ApiKey| {
                 let state = match (key.revoked_at, key.expires_at) {
                     (Some(at), _) => format!("revoked {}", rfc3339(at)),
