@@ -37,6 +37,8 @@ pub struct Model {
     pub main: Vec<Sha>,
     pub pulls: BTreeMap<i64, Pull>,
     pub runs: BTreeMap<i64, WorkflowRun>,
+    /// Workflow runs whose jobs are still to be made.
+    pub fresh: BTreeSet<i64>,
     /// By workflow run.
     pub artifacts: BTreeMap<i64, Vec<ArtifactFacts>>,
     comments: BTreeMap<i64, (i64, Comment)>,
@@ -111,6 +113,7 @@ impl Hub {
             main: Vec::new(),
             pulls: BTreeMap::new(),
             runs: BTreeMap::new(),
+            fresh: BTreeSet::new(),
             artifacts: BTreeMap::new(),
             comments: BTreeMap::new(),
             said: BTreeMap::new(),
@@ -309,6 +312,7 @@ impl Model {
             waiting: BTreeSet::new(),
         };
         self.runs.insert(id, run);
+        self.fresh.insert(id);
         self.tell_run(id, "requested");
         id
     }
@@ -319,6 +323,7 @@ impl Model {
         run.attempt += 1;
         run.conclusion = None;
         run.jobs.clear();
+        self.fresh.insert(id);
         self.tell_run(id, "requested");
     }
 

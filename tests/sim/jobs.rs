@@ -54,8 +54,11 @@ impl World {
         if self.chance.one_in(12) {
             self.hands_move();
         }
-        let open: Vec<i64> = self.jobs.iter().filter(|(_, job)| job.is_open()).map(|(id, _)| *id).collect();
-        let Some(id) = self.chance.pick(&open) else { return };
+        if self.open_jobs.is_empty() {
+            return;
+        }
+        let at = self.chance.below(self.open_jobs.len());
+        let id = *self.open_jobs.iter().nth(at).expect("it is below their number");
         if self.faults.hits("a runner vanished", 120) {
             return self.vanish(id);
         }
@@ -65,7 +68,7 @@ impl World {
     /// Every job that can do something does it; whether there was any.
     pub fn everybody_moves(&mut self) -> bool {
         self.begin_workflow_runs();
-        let open: Vec<i64> = self.jobs.iter().filter(|(_, job)| job.is_open()).map(|(id, _)| *id).collect();
+        let open: Vec<i64> = self.open_jobs.iter().copied().collect();
         for id in &open {
             self.job_moves(*id);
         }
@@ -75,8 +78,9 @@ impl World {
 
     fn begin_workflow_runs(&mut self) {
         let fresh: Vec<(i64, u32, Work)> = {
-            let model = self.hub.model();
-            let fresh = model.runs.values().filter(|run| run.jobs.is_empty() && run.conclusion.is_none());
+            let mut model = self.hub.model();
+            let ids = std::mem::take(&mut model.fresh);
+            let fresh = ids.iter().map(|id| &model.runs[id]).filter(|run| run.conclusion.is_none());
             fresh.map(|run| (run.id, run.attempt, run.work.clone())).collect()
         };
         for (run, attempt, work) in fresh {
@@ -122,6 +126,7 @@ impl World {
         let (step, is_calling, tries) = (Step::Queued, false, 0);
         let job = Job { workflow_run, attempt, environment, entry, run, step, is_calling, tries };
         self.jobs.insert(id, job);
+        self.open_jobs.insert(id);
     }
 
     fn show(&mut self, id: i64, status: &str) {
@@ -451,10 +456,11 @@ impl World {
     /// The job is over, however it went.
     fn end(&mut self, id: i64) {
         self.set(id, Step::Ended);
+        self.open_jobs.remove(&id);
         let workflow_run = self.jobs[&id].workflow_run;
         self.show(id, "completed");
         let jobs: BTreeSet<i64> = self.hub.model().runs[&workflow_run].jobs.iter().copied().collect();
-        if jobs.iter().all(|job| !self.jobs[job].is_open()) {
+        if jobs.iter().all(|job| !self.open_jobs.contains(job)) {
             let mut model = self.hub.model();
             let run = model.runs.get_mut(&workflow_run).expect("it is there");
             if run.conclusion.is_none() {
@@ -475,7 +481,7 @@ impl World {
             model.tell_run(workflow_run, "completed");
         }
         for job in jobs {
-            if self.jobs[&job].is_open() {
+            if self.open_jobs.contains(&job) {
                 self.vanish(job);
             }
         }
@@ -483,10 +489,6 @@ impl World {
 }
 
 impl Job {
-    pub fn is_open(&self) -> bool {
-        !matches!(self.step, Step::Ended)
-    }
-
     fn is_apply(&self, world: &World) -> bool {
         matches!(world.work_of(self), Work::Dispatched { mode, .. } if mode == "apply")
     }

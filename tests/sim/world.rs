@@ -1,6 +1,6 @@
 //! Two servers, one database, one GitHub, and everybody who uses them, moved one step at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -53,6 +53,8 @@ pub struct World {
     policy: RepoConfig,
     pub infrastructure: Infrastructure,
     pub jobs: BTreeMap<i64, Job>,
+    /// Those that have not ended.
+    pub open_jobs: BTreeSet<i64>,
     /// Applies by people with a key.
     pub by_hand: BTreeMap<i64, ByHand>,
     /// What each plan bundle holds, by its digest.
@@ -142,6 +144,7 @@ impl World {
             policy,
             infrastructure,
             jobs: BTreeMap::new(),
+            open_jobs: BTreeSet::new(),
             by_hand: BTreeMap::new(),
             bundles: BTreeMap::new(),
             servers: vec![None; SERVERS],
@@ -165,7 +168,17 @@ impl World {
             }
         }
         self.faults.stop();
+        self.stop_drift_schedule();
         self.rest();
+    }
+
+    /// The next hour would bring the next checks, for ever.
+    fn stop_drift_schedule(&mut self) {
+        let config = &mut self.hub.model().config;
+        let policy = config.lines().filter(|line| !line.starts_with("drift:")).collect::<Vec<_>>().join("\n");
+        *config = policy + "\ndrift: { open_issue: true }\n";
+        let policy = parse_repo_config("stackorder.yaml", config.as_bytes()).expect("it is valid");
+        now(self.memory.save_config(REPOSITORY, Some(&policy), "")).expect("the repository is there");
     }
 
     pub fn is_broken(&self) -> bool {
@@ -461,7 +474,7 @@ impl World {
             if idle_ms > REST_MS && until.is_none() {
                 break;
             }
-            let by = until.unwrap_or(MINUTE_MS);
+            let by = until.unwrap_or(2 * MINUTE_MS);
             self.clock.advance(by);
             idle_ms += by;
             if idle_ms <= REST_MS {
