@@ -357,7 +357,7 @@ impl World {
         if is_drift {
             self.faults.met("a drift check ended");
         }
-        let unconfirmed = self.faults.hits("a plan was not confirmed", 60);
+        let unconfirmed = self.faults.hits("a plan was not confirmed", 120);
         let bundle = format!("{:064x}", self.hub.model().number());
         let made = StackResult {
             has_changes: !plan.is_empty(),

@@ -206,6 +206,15 @@ impl Laws {
                 format!("{key} {:?}", changes.effects.audit)
             });
         }
+        // Whoever decides about a run whose lock went without it must load it again.
+        let unseen = changes.locks_released.iter().map(|(_, run)| run);
+        let unseen: BTreeSet<&RunId> =
+            unseen.filter(|id| !changes.runs.iter().any(|(run, _)| run.id == **id)).collect();
+        for id in unseen {
+            if let Some(run) = self.runs.get_mut(id) {
+                run.version += 1;
+            }
+        }
         for lock in &changes.locks_taken {
             let free = self.locks.insert(lock.stack_id.clone(), lock.clone()).is_none();
             self.law("I1 one lock a stack", free, || lock.key.to_string());

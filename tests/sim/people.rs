@@ -1,5 +1,6 @@
 //! What people do: they open, push, review, comment, merge, close, and change their minds.
 
+use stackorder::clock::Clock as _;
 use stackorder::github::api::{CheckStatus, Conclusion, Review, ReviewState};
 use stackorder::ids::Sha;
 use stackorder::run::status::{Mode, RunStatus};
@@ -33,8 +34,8 @@ impl World {
         match self.stage_of(&pull) {
             Stage::Planning if has_patience => return,
             Stage::Planned if has_patience => return self.approve_or_apply(&pull),
+            Stage::Applying if self.chance.one_in(6) => return self.push(&pull),
             Stage::Applying if has_patience => return,
-            Stage::Applying if self.chance.one_in(3) => return self.push(&pull),
             Stage::Broken if has_patience => return self.comment(&pull),
             Stage::Applied if has_patience => return self.merge(&pull),
             Stage::Planning | Stage::Planned | Stage::Applying | Stage::Broken | Stage::Applied => {}
@@ -80,7 +81,16 @@ impl World {
     }
 
     fn approve_or_apply(&mut self, pull: &Pull) {
-        if self.is_approved(pull) { self.comment(pull) } else { self.review(pull) }
+        if !self.is_approved(pull) {
+            return self.review(pull);
+        }
+        // Mostly somebody who may.
+        let right = if self.policy.apply.allowed_teams.is_empty() { Right::Write } else { Right::Team };
+        let may: Vec<&str> = PEOPLE.into_iter().filter(|who| self.hub.model().has(right, who)).collect();
+        match self.chance.pick(&may) {
+            Some(author) if !self.chance.one_in(4) => self.say(pull, author, "stackorder apply"),
+            Some(_) | None => self.comment(pull),
+        }
     }
 
     fn is_approved(&self, pull: &Pull) -> bool {
@@ -163,9 +173,16 @@ impl World {
             11 => format!("stackorder unlock {key}"),
             _ => "> stackorder apply\n\nlooks good".to_owned(),
         };
+        if body.starts_with("stackorder unlock") {
+            self.faults.met("a comment asked for locks to be freed");
+        }
         let author = self.chance.pick(&PEOPLE).expect("there are people");
+        self.say(pull, author, &body);
+    }
+
+    fn say(&mut self, pull: &Pull, author: &str, body: &str) {
         self.note(|| format!("{author} comments on #{}: {body:?}", pull.number));
-        self.hub.model().say(pull.number, author, &body);
+        self.hub.model().say(pull.number, author, body);
     }
 
     fn review(&mut self, pull: &Pull) {
@@ -298,6 +315,7 @@ impl World {
         self.faults.met("a stack was changed by hand");
         self.note(|| format!("somebody changes {key} by hand"));
         self.infrastructure.change_by_hand(&key);
+        self.changed_by_hand.push((self.clock.now(), key));
     }
 
     fn artifacts_expire(&mut self) {

@@ -50,11 +50,13 @@ pub struct World {
     pub memory: Arc<MemoryStore>,
     pub laws: Arc<Mutex<Laws>>,
     pub graph: Graph,
-    policy: RepoConfig,
+    pub policy: RepoConfig,
     pub infrastructure: Infrastructure,
     pub jobs: BTreeMap<i64, Job>,
     /// Those that have not ended.
     pub open_jobs: BTreeSet<i64>,
+    /// When somebody changed which stack without any run.
+    pub changed_by_hand: Vec<(Millis, String)>,
     /// Applies by people with a key.
     pub by_hand: BTreeMap<i64, ByHand>,
     /// What each plan bundle holds, by its digest.
@@ -145,6 +147,7 @@ impl World {
             infrastructure,
             jobs: BTreeMap::new(),
             open_jobs: BTreeSet::new(),
+            changed_by_hand: Vec::new(),
             by_hand: BTreeMap::new(),
             bundles: BTreeMap::new(),
             servers: vec![None; SERVERS],
@@ -259,9 +262,12 @@ impl World {
     fn tick(&mut self) {
         match self.chance.below(100) {
             0..=23 => (0..WORKERS).for_each(|_| self.work()),
-            24..=55 => (0..8).for_each(|_| self.jobs_move()),
+            24..=55 if self.has_jobs() => (0..8).for_each(|_| self.jobs_move()),
+            74..=87 if self.has_mail() => (0..6).for_each(|_| self.deliver()),
             56..=73 => self.people_act(),
-            74..=87 => (0..6).for_each(|_| self.deliver()),
+            // Nobody waits for anything.
+            24..=87 if self.chance.one_in(3) => self.people_act(),
+            24..=87 => {}
             88..=94 => self.pass(SECOND_MS, 20),
             95 => self.pass(MINUTE_MS, 12),
             96..=97 => self.kill_some(),
@@ -276,6 +282,14 @@ impl World {
         for _ in 0..self.chance.below(POLLS_MAX) {
             self.poll_some();
         }
+    }
+
+    fn has_jobs(&self) -> bool {
+        !self.open_jobs.is_empty() || !self.hub.model().fresh.is_empty()
+    }
+
+    fn has_mail(&self) -> bool {
+        !self.deliveries.is_empty() || !self.hub.model().events.is_empty()
     }
 
     fn pass(&mut self, unit: Millis, most: usize) {
@@ -404,6 +418,14 @@ impl World {
             });
             let all: String = all.collect();
             for row in rows {
+                // Nobody looks again at what was planned, or applied by an earlier run, before somebody changed it by hand.
+                let made = [&row.from_plan_run, &row.applied_by_run].into_iter().flatten();
+                let made = made.filter_map(|run| laws.runs.get(run)).map(|run| run.created_at).min();
+                let by_hand =
+                    |(at, key): &(Millis, String)| *key == row.key.as_str() && made.is_some_and(|made| *at >= made);
+                if self.changed_by_hand.iter().any(by_hand) {
+                    continue;
+                }
                 let plan = self.infrastructure.plan(row.key.as_str(), files[row.key.as_str()]);
                 laws.law("I16 after a whole apply every plan is empty", plan.is_empty(), || {
                     format!("{} after {id}: {}{all}", row.key, plan.actions)
@@ -455,8 +477,7 @@ impl World {
             if self.is_broken() {
                 return;
             }
-            let has_mail = !self.deliveries.is_empty() || !self.hub.model().events.is_empty();
-            if has_mail {
+            if self.has_mail() {
                 self.deliver();
                 continue;
             }
