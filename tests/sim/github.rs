@@ -10,7 +10,7 @@ use stackorder::github::api::*;
 use stackorder::graph::resolution::MatrixEntry;
 use stackorder::ids::Sha;
 
-use super::faults::Faults;
+use super::faults::{Faults, others_go_first};
 
 pub const REPOSITORY: i64 = 7;
 pub const NAME: &str = "acme/infra";
@@ -18,6 +18,9 @@ const PLAN_FILE: &str = ".github/workflows/stackorder-plan.yml";
 const RUN_FILE: &str = ".github/workflows/stackorder-run.yml";
 /// How long GitHub keeps an artifact here: long, unless a fault ends it early.
 const ARTIFACT_MS: Millis = 90 * 24 * 3_600_000;
+
+/// How often others go first while GitHub takes its time: some minutes.
+const LONG: usize = 150;
 
 /// GitHub behind the boundary that may fail.
 #[derive(Debug)]
@@ -594,6 +597,12 @@ impl Api for Hub {
             return Err(GitHubError::Permanent { status: 422, what: "a dispatch".to_owned(), message });
         }
         let names_it = !self.faults.hits("a dispatch was answered without a run id", 6);
+        // Whoever asks may be given up before it is heard.
+        if self.faults.hits("GitHub took its time over a dispatch", 10) {
+            for _ in 0..LONG {
+                others_go_first().await;
+            }
+        }
         self.ask("a dispatch", |model| {
             let entries: Vec<MatrixEntry> = serde_json::from_str(&request.stacks).expect("entries are JSON");
             let title = format!("stackorder {} {} wave {}", request.mode, request.run_id, request.wave);

@@ -59,7 +59,8 @@ impl World {
         }
         let at = self.chance.below(self.open_jobs.len());
         let id = *self.open_jobs.iter().nth(at).expect("it is below their number");
-        if self.faults.hits("a runner vanished", 120) {
+        let odds = if matches!(self.jobs[&id].step, Step::Applying(_)) { 12 } else { 120 };
+        if self.faults.hits("a runner vanished", odds) {
             return self.vanish(id);
         }
         self.job_moves(id);
@@ -442,6 +443,7 @@ impl World {
     fn vanish(&mut self, id: i64) {
         if let Step::Applying(plan) = self.jobs[&id].step.clone() {
             self.infrastructure.applying.remove(&plan.stack);
+            self.broke_off.push(self.jobs[&id].workflow_run);
             let (run, _) = self.jobs[&id].target();
             match self.chance.below(3) {
                 0 => self.infrastructure.break_off(&plan, Some(&run)),

@@ -30,6 +30,13 @@ impl World {
         }
         let Some(pull) = self.chance.pick(&open) else { return };
         // Mostly people wait for the plan, approve it, have it applied and merge; some cannot wait.
+        let has_ended = |run: &i64| self.hub.model().runs[run].conclusion.is_some();
+        if let Some(at) = self.broke_off.iter().position(has_ended)
+            && self.chance.one_in(2)
+        {
+            let run = self.broke_off.swap_remove(at);
+            return self.run_dispatched_again(run);
+        }
         let has_patience = !self.chance.one_in(3);
         match self.stage_of(&pull) {
             Stage::Planning if has_patience => return,
@@ -55,7 +62,7 @@ impl World {
             42..=43 => self.change_rights(),
             44 => self.change_by_hand(),
             45 => self.artifacts_expire(),
-            46 => self.run_dispatched_again(),
+            46 => self.run_some_again(),
             _ => self.cancel(),
         }
     }
@@ -138,7 +145,9 @@ impl World {
             }
         }
         for _ in 0..1 + self.chance.below(3) {
-            let key = stacks[self.chance.below(stacks.len())].clone();
+            // Everybody works on some of them.
+            let among = if self.chance.one_in(2) { 4 } else { stacks.len() };
+            let key = stacks[self.chance.below(among)].clone();
             let more = 1 + u32::try_from(self.chance.below(3)).expect("it is small");
             *files.get_mut(&key).expect("every stack has a file") += more;
         }
@@ -327,7 +336,7 @@ impl World {
     }
 
     /// Somebody re-runs a dispatched workflow run that ended: its jobs have nothing to do any more.
-    fn run_dispatched_again(&mut self) {
+    fn run_some_again(&mut self) {
         let ended: Vec<i64> = {
             let model = self.hub.model();
             let dispatched =
@@ -336,6 +345,13 @@ impl World {
         };
         // Mostly one of the newest: the others are long forgotten.
         let Some(id) = self.chance.pick(&ended[ended.len().saturating_sub(3)..]) else { return };
+        self.run_dispatched_again(id);
+    }
+
+    fn run_dispatched_again(&mut self, id: i64) {
+        if self.hub.model().runs[&id].conclusion.is_none() {
+            return;
+        }
         self.faults.met("a workflow run was run again");
         self.note(|| format!("somebody runs workflow run {id} again"));
         self.hub.model().run_again(id);

@@ -55,6 +55,8 @@ pub struct World {
     pub jobs: BTreeMap<i64, Job>,
     /// Those that have not ended.
     pub open_jobs: BTreeSet<i64>,
+    /// Workflow runs of which a job vanished over an apply.
+    pub broke_off: Vec<i64>,
     /// When somebody changed which stack without any run.
     pub changed_by_hand: Vec<(Millis, String)>,
     /// Applies by people with a key.
@@ -147,6 +149,7 @@ impl World {
             infrastructure,
             jobs: BTreeMap::new(),
             open_jobs: BTreeSet::new(),
+            broke_off: Vec::new(),
             changed_by_hand: Vec::new(),
             by_hand: BTreeMap::new(),
             bundles: BTreeMap::new(),
@@ -376,6 +379,11 @@ impl World {
     /// Who asked was allowed to, and the head was approved, at some moment since they asked.
     fn let_through(&self, laws: &mut Laws, run: &RunId, comment: Option<i64>) {
         let run = laws.runs[run].clone();
+        if run.is_queued() {
+            self.faults.met("an apply was queued");
+        } else if !run.wants.is_empty() {
+            self.faults.met("an apply was promoted");
+        }
         if run.trigger == Trigger::PullRequest {
             self.faults.met("an apply of a merge began");
         }
@@ -553,10 +561,12 @@ fn config(chance: &mut Chance) -> String {
     let approvals = chance.below(2);
     let most = 1 + chance.below(3);
     let teams = if chance.one_in(4) { "[acme/platform]" } else { "[]" };
+    let conflict = if chance.one_in(2) { "queue" } else { "refuse" };
     let drift = if chance.one_in(8) { "drift: { schedule: '*/10 * * * *', open_issue: true }\n" } else { "" };
     let up_to_date = if chance.one_in(3) { "off" } else { "affected" };
     format!(
         "version: 1\nenvironments: {{ prod/: production, stg/: staging }}\napply: {{ mode: {mode}, \
-         require_approvals: {approvals}, max_parallel: {most}, require_up_to_date: '{up_to_date}', allowed_teams: {teams} }}\n{drift}"
+         require_approvals: {approvals}, max_parallel: {most}, require_up_to_date: '{up_to_date}', allowed_teams: {teams}, \
+         on_conflict: {conflict} }}\n{drift}"
     )
 }
