@@ -49,7 +49,8 @@ pub(super) fn carry_over(row: &mut Row, earlier: RunId, now: i64) {
     row.applied_by_run = Some(earlier);
 }
 
-/// The predecessors that changed after the row's plan was made, and what put it behind from the start; sorted.
+/// The predecessors that changed after the row's plan was made, what put it behind from the start, and the stack itself if
+/// it is to be carried over and is not as it was left; sorted.
 pub fn behind(next: &Next, id: &RunId, key: &StackKey) -> Vec<String> {
     let Some(row) = next.scene.row(id, key) else { return Vec::new() };
     let mut behind = row.behind.clone();
@@ -62,6 +63,12 @@ pub fn behind(next: &Next, id: &RunId, key: &StackKey) -> Vec<String> {
                 behind.push(predecessor.to_owned());
             }
         }
+    }
+    // Carried over, it would count as applied, although somebody has gone over it since its lock was freed.
+    if let Some(applied) = row.carry_from.as_ref().and_then(|earlier| next.scene.row(earlier, key))
+        && next.scene.changed_at.get(key).is_some_and(|at| Some(*at) > applied.finished_at)
+    {
+        behind.push(key.to_string());
     }
     behind.sort();
     behind.dedup();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::pairs::Pairs;
+use super::pairs::{Met, Pairs};
 use super::world::World;
 
 /// Counts over many seeds, by the kind of thing and its name.
@@ -61,14 +61,14 @@ impl Counts {
         let faults = super::faults::ALL.iter().map(|name| ("fault", (*name).to_owned()));
         let laws = super::laws::ALL.iter().map(|name| ("law", (*name).to_owned()));
         let moves = APPLY_MOVES.iter().map(|(from, to)| ("row", format!("apply: {from} -> {to}")));
-        let possible = super::pairs::all().into_iter().filter(|(_, possible)| *possible);
+        let possible = super::pairs::all().into_iter().filter(|(_, met)| *met == Met::Often);
         let wanted = faults.chain(laws).chain(moves).chain(possible.map(|(name, _)| ("pair", name)));
         wanted.filter(|name| !self.0.contains_key(name)).map(|(kind, name)| format!("{kind}  {name}")).collect()
     }
 
     /// Pairs that cannot be met, and were.
     pub fn impossible(&self) -> Vec<String> {
-        let impossible = super::pairs::all().into_iter().filter(|(_, possible)| !possible);
+        let impossible = super::pairs::all().into_iter().filter(|(_, met)| *met == Met::Never);
         impossible.map(|(name, _)| name).filter(|name| self.0.contains_key(&("pair", name.clone()))).collect()
     }
 }

@@ -20,16 +20,16 @@ struct State {
 }
 
 /// Every fault there is, and everything else that a world must have met.
-pub const ALL: [&str; 38] = [
+pub const ALL: [&str; 41] = [
     "a base was changed",
     "a commit conflicted for nothing",
     "a commit did not reach the database",
     "a commit was written and answered with an error",
-    "a comment freed locks",
+    "a comment asked for locks to be freed",
     "a dispatch was answered without a run id",
     "a drift check ended",
     "a head was pushed while an apply ran",
-    "a key freed a lock",
+    "a key asked for a lock to be freed",
     "a plan failed",
     "a plan was not confirmed",
     "a pull request was opened again",
@@ -49,12 +49,15 @@ pub const ALL: [&str; 38] = [
     "a workflow run was run again",
     "an apply failed half-way",
     "an apply of a merge began",
+    "an apply was promoted",
+    "an apply was queued",
     "an apply was not confirmed",
     "an artifact was never uploaded",
     "artifacts expired",
     "GitHub acted and answered 502",
     "GitHub did not hear",
     "GitHub refused a dispatch",
+    "GitHub took its time over a dispatch",
     "somebody lost the right to apply",
     "the database did not answer",
     "the job of an expired plan planned again",
@@ -107,13 +110,7 @@ impl Faults {
     pub async fn cross(&self, dead_here: &'static str) {
         match self.step(dead_here) {
             Step::On => {}
-            Step::Wait => {
-                let mut waited = false;
-                let once = |_: &mut std::task::Context<'_>| {
-                    if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending }
-                };
-                std::future::poll_fn(once).await;
-            }
+            Step::Wait => others_go_first().await,
             Step::Die => std::future::pending().await,
         }
     }
@@ -127,6 +124,15 @@ impl Faults {
         }
         if state.chance.one_in(WAITS) { Step::Wait } else { Step::On }
     }
+}
+
+/// Everybody else may do something first.
+pub async fn others_go_first() {
+    let mut waited = false;
+    let once = |_: &mut std::task::Context<'_>| {
+        if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending }
+    };
+    std::future::poll_fn(once).await;
 }
 
 enum Step {

@@ -10,7 +10,7 @@ use stackorder::github::api::*;
 use stackorder::graph::resolution::MatrixEntry;
 use stackorder::ids::Sha;
 
-use super::faults::Faults;
+use super::faults::{Faults, others_go_first};
 
 pub const REPOSITORY: i64 = 7;
 pub const NAME: &str = "acme/infra";
@@ -18,6 +18,9 @@ const PLAN_FILE: &str = ".github/workflows/stackorder-plan.yml";
 const RUN_FILE: &str = ".github/workflows/stackorder-run.yml";
 /// How long GitHub keeps an artifact here: long, unless a fault ends it early.
 const ARTIFACT_MS: Millis = 90 * 24 * 3_600_000;
+
+/// How often others go first while GitHub takes its time: some minutes.
+const LONG: usize = 150;
 
 /// GitHub behind the boundary that may fail.
 #[derive(Debug)]
@@ -37,6 +40,8 @@ pub struct Model {
     pub main: Vec<Sha>,
     pub pulls: BTreeMap<i64, Pull>,
     pub runs: BTreeMap<i64, WorkflowRun>,
+    /// Workflow runs whose jobs are still to be made.
+    pub fresh: BTreeSet<i64>,
     /// By workflow run.
     pub artifacts: BTreeMap<i64, Vec<ArtifactFacts>>,
     comments: BTreeMap<i64, (i64, Comment)>,
@@ -111,6 +116,7 @@ impl Hub {
             main: Vec::new(),
             pulls: BTreeMap::new(),
             runs: BTreeMap::new(),
+            fresh: BTreeSet::new(),
             artifacts: BTreeMap::new(),
             comments: BTreeMap::new(),
             said: BTreeMap::new(),
@@ -309,6 +315,7 @@ impl Model {
             waiting: BTreeSet::new(),
         };
         self.runs.insert(id, run);
+        self.fresh.insert(id);
         self.tell_run(id, "requested");
         id
     }
@@ -319,6 +326,7 @@ impl Model {
         run.attempt += 1;
         run.conclusion = None;
         run.jobs.clear();
+        self.fresh.insert(id);
         self.tell_run(id, "requested");
     }
 
@@ -589,6 +597,12 @@ impl Api for Hub {
             return Err(GitHubError::Permanent { status: 422, what: "a dispatch".to_owned(), message });
         }
         let names_it = !self.faults.hits("a dispatch was answered without a run id", 6);
+        // Whoever asks may be given up before it is heard.
+        if self.faults.hits("GitHub took its time over a dispatch", 10) {
+            for _ in 0..LONG {
+                others_go_first().await;
+            }
+        }
         self.ask("a dispatch", |model| {
             let entries: Vec<MatrixEntry> = serde_json::from_str(&request.stacks).expect("entries are JSON");
             let title = format!("stackorder {} {} wave {}", request.mode, request.run_id, request.wave);

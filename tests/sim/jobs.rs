@@ -54,9 +54,13 @@ impl World {
         if self.chance.one_in(12) {
             self.hands_move();
         }
-        let open: Vec<i64> = self.jobs.iter().filter(|(_, job)| job.is_open()).map(|(id, _)| *id).collect();
-        let Some(id) = self.chance.pick(&open) else { return };
-        if self.faults.hits("a runner vanished", 120) {
+        if self.open_jobs.is_empty() {
+            return;
+        }
+        let at = self.chance.below(self.open_jobs.len());
+        let id = *self.open_jobs.iter().nth(at).expect("it is below their number");
+        let odds = if matches!(self.jobs[&id].step, Step::Applying(_)) { 12 } else { 120 };
+        if self.faults.hits("a runner vanished", odds) {
             return self.vanish(id);
         }
         self.job_moves(id);
@@ -65,7 +69,7 @@ impl World {
     /// Every job that can do something does it; whether there was any.
     pub fn everybody_moves(&mut self) -> bool {
         self.begin_workflow_runs();
-        let open: Vec<i64> = self.jobs.iter().filter(|(_, job)| job.is_open()).map(|(id, _)| *id).collect();
+        let open: Vec<i64> = self.open_jobs.iter().copied().collect();
         for id in &open {
             self.job_moves(*id);
         }
@@ -75,8 +79,9 @@ impl World {
 
     fn begin_workflow_runs(&mut self) {
         let fresh: Vec<(i64, u32, Work)> = {
-            let model = self.hub.model();
-            let fresh = model.runs.values().filter(|run| run.jobs.is_empty() && run.conclusion.is_none());
+            let mut model = self.hub.model();
+            let ids = std::mem::take(&mut model.fresh);
+            let fresh = ids.iter().map(|id| &model.runs[id]).filter(|run| run.conclusion.is_none());
             fresh.map(|run| (run.id, run.attempt, run.work.clone())).collect()
         };
         for (run, attempt, work) in fresh {
@@ -122,6 +127,7 @@ impl World {
         let (step, is_calling, tries) = (Step::Queued, false, 0);
         let job = Job { workflow_run, attempt, environment, entry, run, step, is_calling, tries };
         self.jobs.insert(id, job);
+        self.open_jobs.insert(id);
     }
 
     fn show(&mut self, id: i64, status: &str) {
@@ -352,7 +358,7 @@ impl World {
         if is_drift {
             self.faults.met("a drift check ended");
         }
-        let unconfirmed = self.faults.hits("a plan was not confirmed", 60);
+        let unconfirmed = self.faults.hits("a plan was not confirmed", 120);
         let bundle = format!("{:064x}", self.hub.model().number());
         let made = StackResult {
             has_changes: !plan.is_empty(),
@@ -437,6 +443,7 @@ impl World {
     fn vanish(&mut self, id: i64) {
         if let Step::Applying(plan) = self.jobs[&id].step.clone() {
             self.infrastructure.applying.remove(&plan.stack);
+            self.broke_off.push(self.jobs[&id].workflow_run);
             let (run, _) = self.jobs[&id].target();
             match self.chance.below(3) {
                 0 => self.infrastructure.break_off(&plan, Some(&run)),
@@ -451,10 +458,11 @@ impl World {
     /// The job is over, however it went.
     fn end(&mut self, id: i64) {
         self.set(id, Step::Ended);
+        self.open_jobs.remove(&id);
         let workflow_run = self.jobs[&id].workflow_run;
         self.show(id, "completed");
         let jobs: BTreeSet<i64> = self.hub.model().runs[&workflow_run].jobs.iter().copied().collect();
-        if jobs.iter().all(|job| !self.jobs[job].is_open()) {
+        if jobs.iter().all(|job| !self.open_jobs.contains(job)) {
             let mut model = self.hub.model();
             let run = model.runs.get_mut(&workflow_run).expect("it is there");
             if run.conclusion.is_none() {
@@ -475,7 +483,7 @@ impl World {
             model.tell_run(workflow_run, "completed");
         }
         for job in jobs {
-            if self.jobs[&job].is_open() {
+            if self.open_jobs.contains(&job) {
                 self.vanish(job);
             }
         }
@@ -483,10 +491,6 @@ impl World {
 }
 
 impl Job {
-    pub fn is_open(&self) -> bool {
-        !matches!(self.step, Step::Ended)
-    }
-
     fn is_apply(&self, world: &World) -> bool {
         matches!(world.work_of(self), Work::Dispatched { mode, .. } if mode == "apply")
     }

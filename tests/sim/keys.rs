@@ -138,6 +138,7 @@ impl World {
             laws.locks.values().map(|lock| lock.key.clone()).collect()
         };
         let Some(stack) = self.chance.pick(&locked) else { return };
+        self.faults.met("a key asked for a lock to be freed");
         self.note(|| format!("somebody with a key unlocks {stack}"));
         let request = UnlockRequest {
             repo: NAME.to_owned(),

@@ -14,7 +14,7 @@ use stackorder::run::status::{Mode, RowStatus, RunStatus, Trigger};
 use super::github::NAME;
 
 /// Every law that is asked again and again. The numbers are those of spec 30 §1.
-pub const ALL: [&str; 39] = [
+pub const ALL: [&str; 41] = [
     "I1 one lock a stack",
     "I10 every apply has a requester and a trigger",
     "I15 every apply is in the audit log",
@@ -36,6 +36,7 @@ pub const ALL: [&str; 39] = [
     "a closed dispatch is bound no more",
     "a drifted stack has one open issue, and no other has any",
     "a lock has a living reason",
+    "a queued apply waits for a stack that somebody holds",
     "a lock is released by whom it names",
     "a locked stack is not checked for drift",
     "a result is counted once",
@@ -48,6 +49,7 @@ pub const ALL: [&str; 39] = [
     "every dispatch is closed",
     "every run ends",
     "no wave opens after a broken one",
+    "nobody overtakes a queued apply",
     "no stack applies before its predecessors of the run are done",
     "two jobs never apply one stack at once",
     "versions rise by one",
@@ -102,7 +104,10 @@ impl Laws {
             .iter()
             .filter_map(|(run, _)| Some((run.id.clone(), self.runs.get(&run.id)?.clone())))
             .collect();
+        let promoted: BTreeSet<RunId> =
+            before.values().filter(|run| run.is_queued()).map(|run| run.id.clone()).collect();
         self.runs_written(changes);
+        self.nobody_is_overtaken(changes);
         self.locks_written(changes);
         self.dispatches_written(changes);
         self.rows_written(changes);
@@ -113,7 +118,11 @@ impl Laws {
         }
         for id in touched {
             self.nothing_hangs(&id);
-            self.starts_whole(&id, changes);
+            let is_new = changes.new_runs.iter().any(|new| new.id == id);
+            let is_promoted = promoted.contains(&id);
+            if is_new || is_promoted {
+                self.starts_whole(&id, is_new, changes);
+            }
         }
     }
 
@@ -145,6 +154,9 @@ impl Laws {
             };
             if run.status == RunStatus::Applied && old.status != RunStatus::Applied {
                 self.done.push(run.id.clone());
+            }
+            if old.is_queued() && run.status == RunStatus::Applying {
+                self.begun.push((run.id.clone(), None));
             }
             *self.run_moves.entry((run.mode, old.status.as_str(), run.status.as_str())).or_default() += 1;
             self.law("versions rise by one", old.version == *version && run.version == version + 1, || {
@@ -193,6 +205,15 @@ impl Laws {
             self.law("I15 every release of a lock is in the audit log", is_taken_over || told, || {
                 format!("{key} {:?}", changes.effects.audit)
             });
+        }
+        // Whoever decides about a run whose lock went without it must load it again.
+        let unseen = changes.locks_released.iter().map(|(_, run)| run);
+        let unseen: BTreeSet<&RunId> =
+            unseen.filter(|id| !changes.runs.iter().any(|(run, _)| run.id == **id)).collect();
+        for id in unseen {
+            if let Some(run) = self.runs.get_mut(id) {
+                run.version += 1;
+            }
         }
         for lock in &changes.locks_taken {
             let free = self.locks.insert(lock.stack_id.clone(), lock.clone()).is_none();
@@ -359,10 +380,10 @@ impl Laws {
     }
 
     /// I2, I3: an apply appears with its rows and all of its locks.
-    fn starts_whole(&mut self, id: &RunId, changes: &Changes) {
+    fn starts_whole(&mut self, id: &RunId, is_new: bool, changes: &Changes) {
         let run = self.runs[id].clone();
-        let is_new = changes.new_runs.iter().any(|new| new.id == *id);
-        if !is_new || run.mode != Mode::Apply || run.status == RunStatus::Pending {
+        let gives_way = run.status == RunStatus::Superseded || (!is_new && run.status.is_terminal());
+        if run.mode != Mode::Apply || run.status == RunStatus::Pending || gives_way {
             return;
         }
         let rows: Vec<Row> = self.rows.get(id).into_iter().flat_map(BTreeMap::values).cloned().collect();
@@ -374,13 +395,43 @@ impl Laws {
         }
         let plans: BTreeSet<&RunId> = rows.iter().filter_map(|row| row.from_plan_run.as_ref()).collect();
         self.law("every apply rests on plans", !plans.is_empty() || run.trigger == Trigger::Manual, || id.to_string());
-        let told = changes
-            .effects
-            .audit
-            .iter()
-            .any(|entry| matches!(entry.action.as_str(), "command" | "apply_requested" | "manual_apply"));
+        let told = changes.effects.audit.iter().any(|entry| {
+            matches!(entry.action.as_str(), "command" | "apply_requested" | "manual_apply" | "apply_promoted")
+        });
         let caused = told || run.trigger == Trigger::PullRequest;
         self.law("I15 every apply is in the audit log", caused, || format!("{:?}", changes.effects.audit));
+    }
+
+    /// First come, first served: who takes a stack comes before everyone who waits for it, unless those wait for a stack that
+    /// the pull request holds itself.
+    fn nobody_is_overtaken(&mut self, changes: &Changes) {
+        for lock in &changes.locks_taken {
+            let Some(taker) = self.runs.get(&lock.run_id).cloned() else { continue };
+            let number = taker.pr_number;
+            let is_own = |held: &&Lock| number != 0 && held.pr_number == number;
+            let mut stuck: BTreeSet<StackKey> =
+                self.locks.values().filter(is_own).map(|held| held.key.clone()).collect();
+            if stuck.contains(&lock.key) {
+                continue;
+            }
+            let mut before: Vec<&Run> = self
+                .runs
+                .values()
+                .filter(|run| run.is_queued() && run.created_at < taker.created_at && run.pr_number != number)
+                .collect();
+            before.sort_by_key(|run| run.created_at);
+            let mut overtaken = None;
+            for run in before {
+                if run.wants.iter().any(|key| stuck.contains(key)) {
+                    stuck.extend(run.wants.iter().cloned());
+                } else if run.wants.contains(&lock.key) {
+                    overtaken = Some(run.id.clone());
+                }
+            }
+            self.law("nobody overtakes a queued apply", overtaken.is_none(), || {
+                format!("{} takes {} before {overtaken:?}", taker.id, lock.key)
+            });
+        }
     }
 
     /// A lock is held for somebody who may still come back to it.
@@ -398,6 +449,17 @@ impl Laws {
     pub fn at_rest(&mut self) {
         let runs: Vec<Run> = self.runs.values().cloned().collect();
         for run in runs {
+            if run.is_queued() {
+                let waits_for = |lock: &Lock| lock.pr_number != run.pr_number && run.wants.contains(&lock.key);
+                let stands_behind = |other: &Run| {
+                    other.is_queued()
+                        && other.created_at < run.created_at
+                        && other.wants.iter().any(|key| run.wants.contains(key))
+                };
+                let waits = self.locks.values().any(waits_for) || self.runs.values().any(stands_behind);
+                self.law("a queued apply waits for a stack that somebody holds", waits, || format!("{run:?}"));
+                continue;
+            }
             let ended = run.status.is_terminal() || (run.mode != Mode::Apply && run.status == RunStatus::Planned);
             self.law("every run ends", ended, || format!("{} {} is {}", run.mode, run.id, run.status));
         }

@@ -9,7 +9,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, Interest};
 use tracing::{Event, Metadata};
 
-use RowStatus::*;
+use RowStatus::{Applied, Applying, Blocked as BlockedRow, Noop, Pending, Planned, Planning, Skipped, Unknown};
 
 /// How often each pair was met on this thread, by its name: `apply planned started`.
 #[derive(Debug, Clone, Default)]
@@ -26,23 +26,71 @@ impl Pairs {
     }
 }
 
-/// Every pair, and whether it can be met.
-pub fn all() -> Vec<(String, bool)> {
+/// Whether a pair is met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Met {
+    /// In two thousand seeds for sure.
+    Often,
+    /// Possible, but by such a chain of accidents that two thousand seeds may miss it.
+    Seldom,
+    /// The reason is beside the pair.
+    Never,
+}
+
+/// Every pair, by its name.
+pub fn all() -> Vec<(String, Met)> {
     let plan = RowStatus::ALL.iter().flat_map(|status| {
-        PlanEvent::ALL.iter().map(move |event| (format!("plan {status} {event}"), plan_is_possible(*status, *event)))
+        PlanEvent::ALL.iter().map(move |event| (format!("plan {status} {event}"), of_plan(*status, *event)))
     });
     let apply = RowStatus::ALL.iter().flat_map(|status| {
-        ApplyEvent::ALL.iter().map(move |event| (format!("apply {status} {event}"), apply_is_possible(*status, *event)))
+        ApplyEvent::ALL.iter().map(move |event| (format!("apply {status} {event}"), of_apply(*status, *event)))
     });
     plan.chain(apply).collect()
 }
 
-fn plan_is_possible(status: RowStatus, _: PlanEvent) -> bool {
-    !matches!(status, Applying | Applied | Blocked | Noop)
+fn of_plan(status: RowStatus, event: PlanEvent) -> Met {
+    use PlanEvent::*;
+    match (status, event) {
+        // No row of a plan is ever in these.
+        (Applying | Applied | BlockedRow | Noop, _) => Met::Never,
+        // A repeat, which is told apart before.
+        (RowStatus::Failed, Failed) => Met::Never,
+        (Pending, _) | (Planning, Started | Succeeded | Vanished) | (Planned, Started | Vanished) => Met::Often,
+        (RowStatus::Failed | RowStatus::Unconfirmed | Unknown, Started) => Met::Often,
+        // A second attempt that comes to another end, and rows that a second upload left out.
+        (Planning | Planned | RowStatus::Failed | RowStatus::Unconfirmed | Unknown | Skipped, _) => Met::Seldom,
+    }
 }
 
-fn apply_is_possible(_: RowStatus, _: ApplyEvent) -> bool {
-    true
+fn of_apply(status: RowStatus, event: ApplyEvent) -> Met {
+    use ApplyEvent::*;
+    match (status, event) {
+        // Rows are planned, or left out, before anybody sees them.
+        (Pending, LeftOut) => Met::Often,
+        (Pending | Planning, _) => Met::Never,
+        (Planned, Unconfirmed) => Met::Seldom,
+        (Planned, _) => Met::Often,
+        (Applying, Started | Succeeded | Failed | Vanished) => Met::Often,
+        (Applying, Unconfirmed) => Met::Seldom,
+        // A row that was dispatched is in a wave that was opened, and only later ones are blocked, settled or left out.
+        (Applying, Blocked | Empty | CarriedOver | LeftOut) => Met::Never,
+        (Applied | RowStatus::Failed | RowStatus::Unconfirmed | Unknown, Started) => Met::Often,
+        (Applied, Vanished) => Met::Often,
+        (RowStatus::Failed | RowStatus::Unconfirmed, Vanished) => Met::Seldom,
+        // What is reported after its dispatch was closed.
+        (Unknown, Succeeded | Failed | Unconfirmed) => Met::Seldom,
+        (Unknown, Vanished) => Met::Never,
+        // A repeat, or a second report of a job that reports once.
+        (Applied | RowStatus::Failed | RowStatus::Unconfirmed, Succeeded | Failed | Unconfirmed) => Met::Never,
+        (Applied | RowStatus::Failed | RowStatus::Unconfirmed | Unknown, Blocked | Empty | CarriedOver | LeftOut) => {
+            Met::Never
+        }
+        (BlockedRow, Blocked) => Met::Often,
+        // It waits for one predecessor while another one breaks.
+        (Skipped, Blocked) => Met::Seldom,
+        // Nothing is dispatched for them, and nothing of an earlier wave is open any more.
+        (BlockedRow | Noop | Skipped, _) => Met::Never,
+    }
 }
 
 struct Listener(Pairs);

@@ -1,5 +1,6 @@
 //! What people do: they open, push, review, comment, merge, close, and change their minds.
 
+use stackorder::clock::Clock as _;
 use stackorder::github::api::{CheckStatus, Conclusion, Review, ReviewState};
 use stackorder::ids::Sha;
 use stackorder::run::status::{Mode, RunStatus};
@@ -29,12 +30,19 @@ impl World {
         }
         let Some(pull) = self.chance.pick(&open) else { return };
         // Mostly people wait for the plan, approve it, have it applied and merge; some cannot wait.
+        let has_ended = |run: &i64| self.hub.model().runs[run].conclusion.is_some();
+        if let Some(at) = self.broke_off.iter().position(has_ended)
+            && self.chance.one_in(2)
+        {
+            let run = self.broke_off.swap_remove(at);
+            return self.run_dispatched_again(run);
+        }
         let has_patience = !self.chance.one_in(3);
         match self.stage_of(&pull) {
             Stage::Planning if has_patience => return,
             Stage::Planned if has_patience => return self.approve_or_apply(&pull),
+            Stage::Applying if self.chance.one_in(6) => return self.push(&pull),
             Stage::Applying if has_patience => return,
-            Stage::Applying if self.chance.one_in(3) => return self.push(&pull),
             Stage::Broken if has_patience => return self.comment(&pull),
             Stage::Applied if has_patience => return self.merge(&pull),
             Stage::Planning | Stage::Planned | Stage::Applying | Stage::Broken | Stage::Applied => {}
@@ -54,7 +62,7 @@ impl World {
             42..=43 => self.change_rights(),
             44 => self.change_by_hand(),
             45 => self.artifacts_expire(),
-            46 => self.run_dispatched_again(),
+            46 => self.run_some_again(),
             _ => self.cancel(),
         }
     }
@@ -80,7 +88,16 @@ impl World {
     }
 
     fn approve_or_apply(&mut self, pull: &Pull) {
-        if self.is_approved(pull) { self.comment(pull) } else { self.review(pull) }
+        if !self.is_approved(pull) {
+            return self.review(pull);
+        }
+        // Mostly somebody who may.
+        let right = if self.policy.apply.allowed_teams.is_empty() { Right::Write } else { Right::Team };
+        let may: Vec<&str> = PEOPLE.into_iter().filter(|who| self.hub.model().has(right, who)).collect();
+        match self.chance.pick(&may) {
+            Some(author) if !self.chance.one_in(4) => self.say(pull, author, "stackorder apply"),
+            Some(_) | None => self.comment(pull),
+        }
     }
 
     fn is_approved(&self, pull: &Pull) -> bool {
@@ -128,7 +145,9 @@ impl World {
             }
         }
         for _ in 0..1 + self.chance.below(3) {
-            let key = stacks[self.chance.below(stacks.len())].clone();
+            // Everybody works on some of them.
+            let among = if self.chance.one_in(2) { 4 } else { stacks.len() };
+            let key = stacks[self.chance.below(among)].clone();
             let more = 1 + u32::try_from(self.chance.below(3)).expect("it is small");
             *files.get_mut(&key).expect("every stack has a file") += more;
         }
@@ -163,9 +182,16 @@ impl World {
             11 => format!("stackorder unlock {key}"),
             _ => "> stackorder apply\n\nlooks good".to_owned(),
         };
+        if body.starts_with("stackorder unlock") {
+            self.faults.met("a comment asked for locks to be freed");
+        }
         let author = self.chance.pick(&PEOPLE).expect("there are people");
+        self.say(pull, author, &body);
+    }
+
+    fn say(&mut self, pull: &Pull, author: &str, body: &str) {
         self.note(|| format!("{author} comments on #{}: {body:?}", pull.number));
-        self.hub.model().say(pull.number, author, &body);
+        self.hub.model().say(pull.number, author, body);
     }
 
     fn review(&mut self, pull: &Pull) {
@@ -298,6 +324,7 @@ impl World {
         self.faults.met("a stack was changed by hand");
         self.note(|| format!("somebody changes {key} by hand"));
         self.infrastructure.change_by_hand(&key);
+        self.changed_by_hand.push((self.clock.now(), key));
     }
 
     fn artifacts_expire(&mut self) {
@@ -309,7 +336,7 @@ impl World {
     }
 
     /// Somebody re-runs a dispatched workflow run that ended: its jobs have nothing to do any more.
-    fn run_dispatched_again(&mut self) {
+    fn run_some_again(&mut self) {
         let ended: Vec<i64> = {
             let model = self.hub.model();
             let dispatched =
@@ -318,6 +345,13 @@ impl World {
         };
         // Mostly one of the newest: the others are long forgotten.
         let Some(id) = self.chance.pick(&ended[ended.len().saturating_sub(3)..]) else { return };
+        self.run_dispatched_again(id);
+    }
+
+    fn run_dispatched_again(&mut self, id: i64) {
+        if self.hub.model().runs[&id].conclusion.is_none() {
+            return;
+        }
         self.faults.met("a workflow run was run again");
         self.note(|| format!("somebody runs workflow run {id} again"));
         self.hub.model().run_again(id);

@@ -18,7 +18,7 @@ use super::faults::Faults;
 use super::laws::Laws;
 
 /// Checks and comments are written this late.
-const RENDER_AFTER_MS: Millis = 15 * SECOND_MS;
+const RENDER_AFTER_MS: Millis = 8 * SECOND_MS;
 
 pub struct Database {
     pub inner: Arc<MemoryStore>,

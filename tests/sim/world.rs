@@ -1,6 +1,6 @@
 //! Two servers, one database, one GitHub, and everybody who uses them, moved one step at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -50,9 +50,15 @@ pub struct World {
     pub memory: Arc<MemoryStore>,
     pub laws: Arc<Mutex<Laws>>,
     pub graph: Graph,
-    policy: RepoConfig,
+    pub policy: RepoConfig,
     pub infrastructure: Infrastructure,
     pub jobs: BTreeMap<i64, Job>,
+    /// Those that have not ended.
+    pub open_jobs: BTreeSet<i64>,
+    /// Workflow runs of which a job vanished over an apply.
+    pub broke_off: Vec<i64>,
+    /// When somebody changed which stack without any run.
+    pub changed_by_hand: Vec<(Millis, String)>,
     /// Applies by people with a key.
     pub by_hand: BTreeMap<i64, ByHand>,
     /// What each plan bundle holds, by its digest.
@@ -142,6 +148,9 @@ impl World {
             policy,
             infrastructure,
             jobs: BTreeMap::new(),
+            open_jobs: BTreeSet::new(),
+            broke_off: Vec::new(),
+            changed_by_hand: Vec::new(),
             by_hand: BTreeMap::new(),
             bundles: BTreeMap::new(),
             servers: vec![None; SERVERS],
@@ -165,7 +174,17 @@ impl World {
             }
         }
         self.faults.stop();
+        self.stop_drift_schedule();
         self.rest();
+    }
+
+    /// The next hour would bring the next checks, for ever.
+    fn stop_drift_schedule(&mut self) {
+        let config = &mut self.hub.model().config;
+        let policy = config.lines().filter(|line| !line.starts_with("drift:")).collect::<Vec<_>>().join("\n");
+        *config = policy + "\ndrift: { open_issue: true }\n";
+        let policy = parse_repo_config("stackorder.yaml", config.as_bytes()).expect("it is valid");
+        now(self.memory.save_config(REPOSITORY, Some(&policy), "")).expect("the repository is there");
     }
 
     pub fn is_broken(&self) -> bool {
@@ -246,9 +265,12 @@ impl World {
     fn tick(&mut self) {
         match self.chance.below(100) {
             0..=23 => (0..WORKERS).for_each(|_| self.work()),
-            24..=55 => (0..8).for_each(|_| self.jobs_move()),
+            24..=55 if self.has_jobs() => (0..8).for_each(|_| self.jobs_move()),
+            74..=87 if self.has_mail() => (0..6).for_each(|_| self.deliver()),
             56..=73 => self.people_act(),
-            74..=87 => (0..6).for_each(|_| self.deliver()),
+            // Nobody waits for anything.
+            24..=87 if self.chance.one_in(3) => self.people_act(),
+            24..=87 => {}
             88..=94 => self.pass(SECOND_MS, 20),
             95 => self.pass(MINUTE_MS, 12),
             96..=97 => self.kill_some(),
@@ -263,6 +285,14 @@ impl World {
         for _ in 0..self.chance.below(POLLS_MAX) {
             self.poll_some();
         }
+    }
+
+    fn has_jobs(&self) -> bool {
+        !self.open_jobs.is_empty() || !self.hub.model().fresh.is_empty()
+    }
+
+    fn has_mail(&self) -> bool {
+        !self.deliveries.is_empty() || !self.hub.model().events.is_empty()
     }
 
     fn pass(&mut self, unit: Millis, most: usize) {
@@ -349,6 +379,11 @@ impl World {
     /// Who asked was allowed to, and the head was approved, at some moment since they asked.
     fn let_through(&self, laws: &mut Laws, run: &RunId, comment: Option<i64>) {
         let run = laws.runs[run].clone();
+        if run.is_queued() {
+            self.faults.met("an apply was queued");
+        } else if !run.wants.is_empty() {
+            self.faults.met("an apply was promoted");
+        }
         if run.trigger == Trigger::PullRequest {
             self.faults.met("an apply of a merge began");
         }
@@ -391,6 +426,14 @@ impl World {
             });
             let all: String = all.collect();
             for row in rows {
+                // Nobody looks again at what was planned, or applied by an earlier run, before somebody changed it by hand.
+                let made = [&row.from_plan_run, &row.applied_by_run].into_iter().flatten();
+                let made = made.filter_map(|run| laws.runs.get(run)).map(|run| run.created_at).min();
+                let by_hand =
+                    |(at, key): &(Millis, String)| *key == row.key.as_str() && made.is_some_and(|made| *at >= made);
+                if self.changed_by_hand.iter().any(by_hand) {
+                    continue;
+                }
                 let plan = self.infrastructure.plan(row.key.as_str(), files[row.key.as_str()]);
                 laws.law("I16 after a whole apply every plan is empty", plan.is_empty(), || {
                     format!("{} after {id}: {}{all}", row.key, plan.actions)
@@ -442,8 +485,7 @@ impl World {
             if self.is_broken() {
                 return;
             }
-            let has_mail = !self.deliveries.is_empty() || !self.hub.model().events.is_empty();
-            if has_mail {
+            if self.has_mail() {
                 self.deliver();
                 continue;
             }
@@ -461,7 +503,7 @@ impl World {
             if idle_ms > REST_MS && until.is_none() {
                 break;
             }
-            let by = until.unwrap_or(MINUTE_MS);
+            let by = until.unwrap_or(2 * MINUTE_MS);
             self.clock.advance(by);
             idle_ms += by;
             if idle_ms <= REST_MS {
@@ -519,10 +561,12 @@ fn config(chance: &mut Chance) -> String {
     let approvals = chance.below(2);
     let most = 1 + chance.below(3);
     let teams = if chance.one_in(4) { "[acme/platform]" } else { "[]" };
+    let conflict = if chance.one_in(2) { "queue" } else { "refuse" };
     let drift = if chance.one_in(8) { "drift: { schedule: '*/10 * * * *', open_issue: true }\n" } else { "" };
     let up_to_date = if chance.one_in(3) { "off" } else { "affected" };
     format!(
         "version: 1\nenvironments: {{ prod/: production, stg/: staging }}\napply: {{ mode: {mode}, \
-         require_approvals: {approvals}, max_parallel: {most}, require_up_to_date: '{up_to_date}', allowed_teams: {teams} }}\n{drift}"
+         require_approvals: {approvals}, max_parallel: {most}, require_up_to_date: '{up_to_date}', allowed_teams: {teams}, \
+         on_conflict: {conflict} }}\n{drift}"
     )
 }

@@ -16,7 +16,7 @@ use crate::graph::resolution::{MatrixEntry, Resolution};
 use crate::graph::resolve::ResolveRequest;
 use crate::graph::union::{UnionInput, resolve_union};
 use crate::graph::validate;
-use crate::ids::{RepoName, RunId, Sha, StackKey, hex};
+use crate::ids::{RunId, Sha, StackKey, hex};
 use crate::orchestrator::{App, Error, repo_ref};
 use crate::run::dispatching;
 use crate::run::locks;
@@ -44,7 +44,7 @@ impl App {
             ));
         }
         let rows = self.store.rows(id).await?;
-        may_upload(&run, rows.is_empty(), &repo.full_name, &request)?;
+        may_upload(&run, rows.is_empty(), repo, &request)?;
         let known = self.known_graph(repo, &run, &request.graph).await?;
         let base = self.base_of(repo, &request).await?;
         let resolved = self.decide_run(&run, |next| resolve_upload(next, id, &request, &base, known.as_ref()));
@@ -151,7 +151,7 @@ fn gone(request: &GraphUploadRequest) -> BTreeSet<String> {
 }
 
 /// The state of the run first, then what the request says.
-fn may_upload(run: &Run, without_rows: bool, repo: &RepoName, request: &GraphUploadRequest) -> Result<(), Refused> {
+fn may_upload(run: &Run, without_rows: bool, repo: &Repo, request: &GraphUploadRequest) -> Result<(), Refused> {
     match run.status {
         RunStatus::Pending | RunStatus::Planning => {}
         // Nothing was affected and the answer was lost: the same upload is answered again.
@@ -167,13 +167,14 @@ fn may_upload(run: &Run, without_rows: bool, repo: &RepoName, request: &GraphUpl
     if !graph.sha.is_empty() && graph.sha != run.sha.as_str() {
         return Err(Refused::Invalid { field: "graph.sha", reason: format!("the run is of {}", run.sha) });
     }
-    if !graph.repo.is_empty() && !repo.same_as(&graph.repo) {
-        return Err(Refused::Invalid { field: "graph.repo", reason: format!("the run is of {repo}") });
+    if !graph.repo.is_empty() && !repo.full_name.same_as(&graph.repo) {
+        return Err(Refused::Invalid { field: "graph.repo", reason: format!("the run is of {}", repo.full_name) });
     }
-    config.as_ref().map_or(Ok(()), may_be_configuration)
+    let own = config.as_ref().filter(|config| repo.config.as_deref() != Some(config));
+    own.map_or(Ok(()), may_be_configuration)
 }
 
-/// What no file could say, no upload may say either.
+/// What no file could say, no upload may say either. What the default branch says was read from a file.
 fn may_be_configuration(config: &RepoConfig) -> Result<(), Refused> {
     let written = serde_json::to_vec(config).unwrap_or_default();
     let problem = parse_repo_config(ROOT_FILE, &written).err().and_then(|problems| problems.into_iter().next());
@@ -194,7 +195,7 @@ fn resolve_upload(
 ) -> Result<Resolution, Refused> {
     let run = next.scene.runs[id].clone();
     // Again: GitHub was asked meanwhile.
-    may_upload(&run, next.scene.rows(id).next().is_none(), &next.scene.repo.full_name, request)?;
+    may_upload(&run, next.scene.rows(id).next().is_none(), &next.scene.repo, request)?;
     let duplicates = validate::duplicate_keys(&request.graph);
     if !duplicates.is_empty() {
         let now = next.now;

@@ -358,6 +358,27 @@ fn case_143_a_carried_over_stack_whose_upstream_changes_again_is_planned_in_its_
 }
 
 #[test]
+fn a_stack_that_somebody_else_applied_meanwhile_is_planned_again_before_it_counts_as_applied() {
+    let mut story = Story::of("vpc, svpc");
+    story.resolved('a', "vpc, svpc");
+    story.plans("vpc +1, svpc +1");
+    story.apply("vpc");
+    story.jobs("vpc +1");
+    // Its lock was freed by hand, and another pull request went over it.
+    let left_at = story.row("vpc").finished_at.unwrap();
+    story.scene.changed_at.insert(key("vpc"), left_at + 1);
+
+    story.apply("");
+
+    assert_eq!(story.applied(), "applying: svpc planned, vpc planned");
+    renewed(&mut story, "vpc +1");
+    assert!(story.dispatched().contains(&"apply 0 production: svpc vpc".to_owned()), "{:?}", story.dispatched());
+    story.jobs("svpc +1, vpc +1");
+    assert_eq!(story.applied(), "applied: svpc applied, vpc applied");
+    assert!(story.row("vpc").applied_by_run.is_none() && story.row("vpc").claim.is_some());
+}
+
+#[test]
 fn a_plan_that_is_being_made_again_cannot_be_claimed() {
     let mut story = behind(USUAL);
     let id = story.run().id.clone();

@@ -10,6 +10,8 @@ use crate::store::{Delivery, Job, Outcome, QueueFilter, QueueId, Queued, Stored}
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     deliveries: BTreeMap<String, Letter>,
+    /// Deliveries that are done, by when they came: they are known, and nobody looks at them again.
+    done: BTreeMap<String, Millis>,
     jobs: BTreeMap<i64, Task>,
     /// The number of the newest job; never given twice.
     last_job: i64,
@@ -31,7 +33,6 @@ struct Letter {
     event: String,
     payload: String,
     received_at: Millis,
-    done: bool,
 }
 
 #[derive(Debug)]
@@ -98,6 +99,9 @@ impl Turn {
 impl Queue {
     pub(super) fn store_delivery(&mut self, id: &str, event: &str, payload: &str, now: Millis) -> Stored {
         let id = clean(id).into_owned();
+        if self.done.contains_key(&id) {
+            return Stored::Known;
+        }
         match self.deliveries.get_mut(&id) {
             Some(letter) if letter.turn.dead => {
                 letter.turn = Turn::at(now);
@@ -110,7 +114,6 @@ impl Queue {
                     event: clean(event).into_owned(),
                     payload: clean(payload).into_owned(),
                     received_at: now,
-                    done: false,
                 };
                 self.deliveries.insert(id, letter);
                 Stored::Queued
@@ -128,8 +131,9 @@ impl Queue {
     }
 
     pub(super) fn claim_delivery(&mut self, worker: &str, now: Millis, lease_ms: Millis) -> Option<Delivery> {
-        let claimable = self.deliveries.iter_mut().filter(|(_, one)| !one.done && one.turn.is_claimable(now));
-        let (id, letter) = claimable.min_by_key(|(id, one)| (one.turn.due_at, one.received_at, (*id).clone()))?;
+        let claimable = self.deliveries.iter_mut().filter(|(_, one)| one.turn.is_claimable(now));
+        // The first of equals has the smallest id.
+        let (id, letter) = claimable.min_by_key(|(_, one)| (one.turn.due_at, one.received_at))?;
         letter.turn.claim(worker, now.saturating_add(lease_ms));
         Some(Delivery {
             id: id.clone(),
@@ -152,7 +156,10 @@ impl Queue {
         }
         letter.turn.claim = None;
         match outcome {
-            Outcome::Done => letter.done = true,
+            Outcome::Done => {
+                self.done.insert(clean(id).into_owned(), letter.received_at);
+                self.deliveries.remove(&*clean(id));
+            }
             Outcome::Retry { at, error } => letter.turn.fail(*at, error),
             Outcome::Dead { error } => {
                 letter.turn.fail(now, error);
@@ -226,7 +233,7 @@ impl Queue {
     }
 
     pub(super) fn list(&self, filter: QueueFilter, limit: u32) -> Vec<Queued> {
-        let letters = self.deliveries.iter().filter(|(_, letter)| !letter.done).map(|(id, letter)| {
+        let letters = self.deliveries.iter().map(|(id, letter)| {
             let order = (letter.turn.due_at, 0, letter.received_at, id.as_str(), 0);
             (order, letter.turn.shown(QueueId::Event(id.clone()), &letter.event, None))
         });
@@ -253,17 +260,17 @@ impl Queue {
     }
 
     pub(super) fn next_due(&self) -> Option<Millis> {
-        let letters = self.deliveries.values().filter(|letter| !letter.done).filter_map(|letter| letter.turn.due());
+        let letters = self.deliveries.values().filter_map(|letter| letter.turn.due());
         letters.chain(self.jobs.values().filter_map(|task| task.turn.due())).min()
     }
 
     /// Drops deliveries that are done or that nobody works on, and dead jobs, from before this time; answers how many.
     pub(super) fn prune(&mut self, before: Millis) -> usize {
-        let had = self.deliveries.len() + self.jobs.len();
-        self.deliveries
-            .retain(|_, letter| letter.received_at >= before || !(letter.done || letter.turn.claim.is_none()));
+        let had = self.deliveries.len() + self.done.len() + self.jobs.len();
+        self.deliveries.retain(|_, letter| letter.received_at >= before || letter.turn.claim.is_some());
+        self.done.retain(|_, received_at| *received_at >= before);
         // A dead job became due when it died.
         self.jobs.retain(|_, task| !(task.turn.dead && task.turn.due_at < before));
-        had - self.deliveries.len() - self.jobs.len()
+        had - self.deliveries.len() - self.done.len() - self.jobs.len()
     }
 }
