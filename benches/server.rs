@@ -88,6 +88,7 @@ async fn measure(engine: &str) {
         _ => Database::Sqlite(root),
     };
     let webhooks = webhooks(&database).await;
+    eprintln!("{engine}: {:.0} and {:.0} a second, {}", webhooks.bare, webhooks.stored, millis(webhooks.p99));
     let waves = waves(&database).await;
     println!(
         "| {engine} | {:.0}/s | {:.0}/s | {:.2} (goal 0.5) | {} (goal 50 ms) | {} | {} of {} (goal 100 ms) |",

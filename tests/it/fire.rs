@@ -22,7 +22,6 @@ mod time;
 mod town;
 mod wire;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,79 +31,77 @@ use time::Time;
 use town::{Pull, Shape, Work};
 
 use crate::databases::postgres_url;
-use crate::machine::say;
 
-/// Set to `full`, the tests do all that the acceptance asks for.
-const FULL: &str = "STACKORDER_FIRE";
+/// Set to `full`, the tests do all that the acceptance asks for; set to `50x20`, they do it with 50 runs of 20 stacks.
+const SIZE: &str = "STACKORDER_FIRE";
 const SEED: u64 = 20_261_130;
-
-struct Battle {
-    work: Work,
-    orders: Orders,
-    deadline: Duration,
-}
-
-fn is_full() -> bool {
-    std::env::var(FULL).is_ok_and(|value| value == "full")
-}
+const SMALL_MAX: Duration = Duration::from_secs(4 * 60);
+const FULL_MAX: Duration = Duration::from_secs(15 * 60);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_that_die_between_any_two_steps_apply_every_stack_once() {
-    let order = |times, one_in| Order { times, one_in };
-    let battle = if is_full() {
-        Battle {
-            work: Work { pulls: 200, stacks: 20, shape: Shape::Fans },
-            orders: BTreeMap::from([
-                (Moment::AfterInboxInsert, order(30, 120)),
-                (Moment::AfterCommitBeforeEffect, order(30, 15)),
-                (Moment::AfterDispatchBeforeAcknowledgement, order(30, 15)),
-                (Moment::AfterWritingBeforeAcknowledgement, order(20, 80)),
-            ]),
-            deadline: Duration::from_secs(15 * 60),
-        }
-    } else {
-        Battle {
-            work: Work { pulls: 6, stacks: 5, shape: Shape::Fans },
-            orders: BTreeMap::from([
-                (Moment::AfterInboxInsert, order(3, 20)),
-                (Moment::AfterCommitBeforeEffect, order(3, 2)),
-                (Moment::AfterDispatchBeforeAcknowledgement, order(2, 3)),
-                (Moment::AfterWritingBeforeAcknowledgement, order(1, 20)),
-            ]),
-            deadline: Duration::from_secs(4 * 60),
-        }
+    let (work, times) = match asked_for() {
+        Some(work) => (work, [30, 30, 30, 20]),
+        None => (Work { pulls: 6, stacks: 5, shape: Shape::Fans }, [3, 3, 2, 1]),
     };
-    fight("servers_that_die_between_any_two_steps_apply_every_stack_once", battle).await;
+    let moments = [
+        Moment::AfterInboxInsert,
+        Moment::AfterCommitBeforeEffect,
+        Moment::AfterDispatchBeforeAcknowledgement,
+        Moment::AfterWritingBeforeAcknowledgement,
+    ];
+    fight("servers_that_die_between_any_two_steps_apply_every_stack_once", work, &moments, &times).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_connection_cut_around_a_commit_loses_nothing_and_doubles_nothing() {
-    let order = |times, one_in| Order { times, one_in };
-    let (work, times, one_in) = if is_full() {
-        (Work { pulls: 20, stacks: 20, shape: Shape::Fans }, 50, 30)
-    } else {
-        (Work { pulls: 3, stacks: 5, shape: Shape::Fans }, 6, 12)
+    let (work, times) = match asked_for() {
+        Some(work) => (Work { pulls: work.pulls.div_ceil(10), ..work }, [50, 50]),
+        None => (Work { pulls: 3, stacks: 5, shape: Shape::Fans }, [6, 6]),
     };
-    let battle = Battle {
-        work,
-        orders: BTreeMap::from([
-            (Moment::BeforeCommit, order(times, one_in)),
-            (Moment::CommitUnanswered, order(times, one_in)),
-        ]),
-        deadline: Duration::from_secs(if is_full() { 15 * 60 } else { 4 * 60 }),
-    };
-    fight("a_database_connection_cut_around_a_commit_loses_nothing_and_doubles_nothing", battle).await;
+    let moments = [Moment::BeforeCommit, Moment::CommitUnanswered];
+    fight("a_database_connection_cut_around_a_commit_loses_nothing_and_doubles_nothing", work, &moments, &times).await;
+}
+
+/// More work than the small one of every `cargo test`.
+fn asked_for() -> Option<Work> {
+    let asked = std::env::var(SIZE).ok().filter(|asked| !asked.is_empty())?;
+    let size = if asked == "full" { "200x20" } else { &asked };
+    let (pulls, stacks) = size.split_once('x').expect("STACKORDER_FIRE is `full`, or runs and stacks as in `50x20`");
+    let number = |text: &str| text.parse().expect("a number");
+    Some(Work { pulls: number(pulls), stacks: number(stacks), shape: Shape::Fans })
+}
+
+/// How often a moment comes in all of the work, about: strikes are spread over the first half of it, since each waits
+/// until the last victim is up again.
+fn occurrences(moment: Moment, work: Work) -> usize {
+    match moment {
+        // Events of each job and of what it is part of.
+        Moment::AfterInboxInsert => work.pulls * work.stacks * 6,
+        // Two waves, and the plans in between.
+        Moment::AfterCommitBeforeEffect | Moment::AfterDispatchBeforeAcknowledgement => work.pulls * 3,
+        Moment::AfterWritingBeforeAcknowledgement => work.pulls * 8,
+        Moment::BeforeCommit | Moment::CommitUnanswered => work.pulls * work.stacks * 8,
+    }
 }
 
 /// Opens all pull requests, asks for all applies at once, waits for the end of it, and merges.
-async fn fight(test_name: &str, battle: Battle) {
+async fn fight(test_name: &str, work: Work, moments: &[Moment], times: &[u32]) {
     let Some(database_url) = postgres_url(test_name) else { return };
-    let gunner = Gunner::new(SEED, battle.orders.clone());
-    let time = if is_full() { Time::of_the_machine() } else { Time::that_jumps(SERVERS).await };
-    let field = Field::prepare(database_url, battle.work, gunner.clone(), time, battle.deadline).await;
+    let order = |(moment, times): (&Moment, &u32)| {
+        let apart = occurrences(*moment, work) / (2 * *times as usize);
+        (*moment, Order { times: *times, one_in: u32::try_from(apart).expect("a small number").max(1) })
+    };
+    let orders: Orders = moments.iter().zip(times).map(order).collect();
+    let gunner = Gunner::new(SEED, orders.clone());
+    let (time, deadline) = match asked_for() {
+        Some(_) => (Time::of_the_machine(), FULL_MAX),
+        None => (Time::that_jumps(SERVERS).await, SMALL_MAX),
+    };
+    let field = Field::prepare(database_url, work, gunner.clone(), time, deadline).await;
     gunner.aim_at(field.servers.clone());
 
-    let many = battle.work.pulls;
+    let many = work.pulls;
     let town = field.town.clone();
     let pulls = Arc::new(tokio::task::spawn_blocking(move || town.open_pull_requests()).await.unwrap());
     field.tell("all pull requests are open");
@@ -131,11 +128,11 @@ async fn fight(test_name: &str, battle: Battle) {
     field.until("select count(*) = 0 from locks", "all locks are released").await;
     field.until(AT_REST, "nothing moves").await;
 
-    let outcome = aftermath::check(&field, &pulls, battle.work).await;
-    for (moment, order) in &battle.orders {
+    let outcome = aftermath::check(&field, &pulls, work).await;
+    for (moment, order) in &orders {
         let struck = gunner.struck().get(moment).copied().unwrap_or(0);
         assert_eq!(struck, order.times, "{moment:?}");
     }
-    say(&format!("fire: {outcome}; struck {:?}", gunner.struck()));
+    field.tell(&outcome);
     field.clear().await;
 }

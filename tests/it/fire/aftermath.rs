@@ -23,9 +23,10 @@ pub async fn check(field: &Field, pulls: &[Pull], work: Work) -> String {
     let panics: Vec<String> =
         field.servers.iter().flat_map(|server| server.complaints()).filter(|line| line.contains("panicked")).collect();
     assert!(panics.is_empty(), "{panics:#?}");
+    let deliveries: i64 = ask(&mut conn, "select count(*) from deliveries").await;
     let ledger = field.door.ledger();
     format!(
-        "{all} results accepted, {} dispatches, {duplicates} workflow runs besides that applied nothing, {} jobs refused, \
+        "{all} results accepted, {deliveries} deliveries, {} dispatches, {duplicates} workflow runs besides that applied nothing, {} jobs refused, \
          {} calls made again, {} starts of servers",
         dispatches.len(),
         ledger.refused.len(),

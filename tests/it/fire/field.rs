@@ -18,7 +18,6 @@ use super::lines::{Front, GitHubLine};
 use super::servers::Server;
 use super::time::{Stillness, Time};
 use super::town::{Town, WEBHOOK_SECRET, Work};
-use crate::machine::say;
 
 pub const SERVERS: usize = 2;
 /// How often the database is asked whether something has come about.
@@ -116,7 +115,7 @@ impl Field {
     }
 
     pub fn tell(&self, what: &str) {
-        say(&format!("fire {:4} s, struck {:?}: {what}", self.started.elapsed().as_secs(), self.gunner.struck()));
+        eprintln!("{:4} s, struck {:?}: {what}", self.started.elapsed().as_secs(), self.gunner.struck());
     }
 
     /// Ends the processes that were started here.
