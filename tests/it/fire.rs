@@ -56,7 +56,7 @@ async fn servers_that_die_between_any_two_steps_apply_every_stack_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_connection_cut_around_a_commit_loses_nothing_and_doubles_nothing() {
     let (work, times) = match asked_for() {
-        Some(work) => (Work { pulls: work.pulls.div_ceil(10), ..work }, [50, 50]),
+        Some(work) => (Work { pulls: work.pulls.div_ceil(10), shape: Shape::Chain, ..work }, [50, 50]),
         None => (Work { pulls: 3, stacks: 5, shape: Shape::Fans }, [6, 6]),
     };
     let moments = [Moment::BeforeCommit, Moment::CommitUnanswered];
