@@ -72,8 +72,8 @@ fn asked_for() -> Option<Work> {
     Some(Work { pulls: number(pulls), stacks: number(stacks), shape: Shape::Fans })
 }
 
-/// How often a moment comes in all of the work, about: strikes are spread over the first half of it, since each waits
-/// until the last victim is up again.
+/// How often a moment comes in all of the work, about: strikes are spread over the first third of it, and over more
+/// where they wait for the last victim to be up again.
 fn occurrences(moment: Moment, work: Work) -> usize {
     match moment {
         // Events of each job and of what it is part of.
@@ -81,7 +81,7 @@ fn occurrences(moment: Moment, work: Work) -> usize {
         // Two waves, and the plans in between.
         Moment::AfterCommitBeforeEffect | Moment::AfterDispatchBeforeAcknowledgement => work.pulls * 3,
         Moment::AfterWritingBeforeAcknowledgement => work.pulls * 8,
-        Moment::BeforeCommit | Moment::CommitUnanswered => work.pulls * work.stacks * 8,
+        Moment::BeforeCommit | Moment::CommitUnanswered => work.pulls * work.stacks * 16,
     }
 }
 
@@ -89,7 +89,7 @@ fn occurrences(moment: Moment, work: Work) -> usize {
 async fn fight(test_name: &str, work: Work, moments: &[Moment], times: &[u32]) {
     let Some(database_url) = postgres_url(test_name) else { return };
     let order = |(moment, times): (&Moment, &u32)| {
-        let apart = occurrences(*moment, work) / (2 * *times as usize);
+        let apart = occurrences(*moment, work) / (3 * *times as usize);
         (*moment, Order { times: *times, one_in: u32::try_from(apart).expect("a small number").max(1) })
     };
     let orders: Orders = moments.iter().zip(times).map(order).collect();
