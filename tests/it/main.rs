@@ -2,6 +2,7 @@
 //!
 //! - `machine`: what this machine has, and saying what did not run for want of it; `databases`: empty ones for each test.
 //! - `story`, `evidence`: the demo plays the life of a change; what it left behind is checked without believing it.
+//! - `fire`: two servers on one Postgres, killed and cut off at exact moments.
 //! - `bad_input`, `api_refusals`: what people and foreign programs get wrong, at the command line and over HTTP;
 //!   `same_answer`: a job with the server and without; `deployments`: GitHub asks the server before a job goes on.
 //! - `real_terraform`, `checkout`: Terraform as the oracle, and trees on disk for it; `scan_fixtures`: odd files, one by
@@ -24,6 +25,7 @@ mod databases;
 mod deployments;
 mod doctor;
 mod evidence;
+mod fire;
 mod generated;
 mod generated_trees;
 mod guides;

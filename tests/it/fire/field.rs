@@ -1,0 +1,210 @@
+//! Everything together: one Postgres, two servers on it, GitHub, and the lines between them all; and the waiting for
+//! what they come to.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sqlx::{Connection as _, PgConnection};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use super::database_line;
+use super::gunner::{Gunner, OnDatabaseLine};
+use super::jobs::Door;
+use super::lines::{Front, GitHubLine};
+use super::servers::Server;
+use super::time::{Stillness, Time};
+use super::town::{Town, WEBHOOK_SECRET, Work};
+
+pub const SERVERS: usize = 2;
+/// How often the database is asked whether something has come about.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often failed deliveries are looked for.
+const REDELIVER_EVERY: Duration = Duration::from_millis(500);
+/// How often a long wait says where it stands.
+const TELL_EVERY: Duration = Duration::from_secs(20);
+
+/// What is left when nothing moves: no job, no delivery, no dispatch.
+pub const AT_REST: &str = "select (select count(*) from jobs where not dead) + \
+     (select count(*) from deliveries where done_at is null and not dead) + \
+     (select count(*) from dispatches where completed_at is null) = 0";
+
+pub struct Field {
+    pub town: Arc<Town>,
+    pub servers: Vec<Arc<Server>>,
+    pub door: Arc<Door>,
+    pub gunner: Arc<Gunner>,
+    time: Time,
+    database_url: String,
+    operator: JoinHandle<()>,
+    started: Instant,
+    deadline: Duration,
+    _root: TempDir,
+}
+
+impl Field {
+    /// With the database at this URL, which no other test uses.
+    pub async fn prepare(
+        database_url: String,
+        work: Work,
+        gunner: Arc<Gunner>,
+        time: Time,
+        deadline: Duration,
+    ) -> Self {
+        let started = Instant::now();
+        let root = tempfile::tempdir().unwrap();
+        let [front, door] = [listener().await, listener().await];
+        let front_url = format!("http://{}", front.local_addr().unwrap());
+        let door_port = door.local_addr().unwrap().port();
+        let town =
+            Town::build(root.path(), work, format!("{front_url}/webhooks/github"), door_port, time.clone()).await;
+        let mut servers = Vec::new();
+        for number in 0..SERVERS {
+            let eye = Arc::new(OnDatabaseLine { gunner: gunner.clone(), server: number });
+            let database = database_line::open(address_of(&database_url), eye).await.unwrap();
+            let github = GitHubLine::open(town.github.base_url(), gunner.clone(), number).await;
+            let database_url = through(&database_url, database);
+            let variables = environment(&town, &front_url, &format!("{github}/api/v3"), database_url).await;
+            servers.push(Server::start(variables, time.desk(number)).await);
+        }
+        Front::open(front, servers.clone());
+        let door = Door::open(door, front_url, work, Duration::ZERO);
+        let town = Arc::new(town);
+        let operator = tokio::spawn(redeliver(town.clone(), database_url.clone()));
+        let field = Self { town, servers, door, gunner, time, database_url, operator, started, deadline, _root: root };
+        let repositories = field.town.repositories().len();
+        field.until(&format!("select count(*) = {repositories} from repos"), "the servers know the repositories").await;
+        field
+    }
+
+    pub async fn connect(&self) -> PgConnection {
+        PgConnection::connect(&self.database_url).await.unwrap()
+    }
+
+    /// Waits until a question to the database is answered with yes.
+    pub async fn until(&self, question: &str, hope: &str) {
+        let mut conn = self.connect().await;
+        let (mut told, mut stillness) = (Instant::now(), Stillness::default());
+        while !ask::<bool>(&mut conn, question).await {
+            if told.elapsed() > TELL_EVERY {
+                told = Instant::now();
+                self.tell(&format!("until {hope}: {}", standing(&mut conn).await));
+            }
+            if self.started.elapsed() > self.deadline {
+                let standing = standing(&mut conn).await;
+                let ledger = self.door.ledger();
+                panic!(
+                    "after {:?} still not so: {hope}\n{}\nbroken: {:#?}\nthe last refused: {:#?}\nlogged: {:#?}",
+                    self.deadline,
+                    standing,
+                    ledger.broken,
+                    ledger.refused.iter().rev().take(10).collect::<Vec<_>>(),
+                    self.servers.iter().flat_map(|server| server.complaints()).take(20).collect::<Vec<_>>(),
+                );
+            }
+            if self.time.jump_if_still(&mut stillness, &mut conn).await {
+                self.town.github.engine().clock_moved();
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        self.tell(hope);
+        conn.close().await.unwrap();
+    }
+
+    pub fn tell(&self, what: &str) {
+        eprintln!("{:4} s, struck {:?}: {what}", self.started.elapsed().as_secs(), self.gunner.struck());
+    }
+
+    /// Ends the processes that were started here.
+    pub async fn clear(self) {
+        self.operator.abort();
+        for server in &self.servers {
+            server.kill().await;
+        }
+    }
+}
+
+pub async fn ask<T>(conn: &mut PgConnection, question: &str) -> T
+where
+    T: Send + Unpin + sqlx::Type<sqlx::Postgres> + for<'r> sqlx::Decode<'r, sqlx::Postgres>,
+{
+    sqlx::query_scalar(sqlx::AssertSqlSafe(question.to_owned())).fetch_one(conn).await.unwrap()
+}
+
+/// Where everything stands, in a line.
+async fn standing(conn: &mut PgConnection) -> String {
+    const STANDING: &str = "select coalesce(string_agg(what || ' ' || many, ', ' order by what), 'nothing') from (
+         select mode || ' runs ' || status as what, count(*) as many from runs group by 1
+         union all select 'jobs ' || kind || case when dead then ' dead' else '' end, count(*) from jobs group by 1
+         union all select 'deliveries ' || case when dead then 'dead' else 'open' end, count(*)
+             from deliveries where done_at is null group by 1
+         union all select 'dispatches open', count(*) from dispatches where completed_at is null
+         union all select 'locks', count(*) from locks) as counted";
+    ask(conn, STANDING).await
+}
+
+/// GitHub never repeats a delivery by itself: an operator does, from the App's page. What the inbox has is promised, so
+/// only what it has not is delivered again.
+async fn redeliver(town: Arc<Town>, database_url: String) {
+    let mut conn = PgConnection::connect(&database_url).await.unwrap();
+    let mut looked_at = std::collections::BTreeSet::new();
+    loop {
+        tokio::time::sleep(REDELIVER_EVERY).await;
+        let failed: Vec<i64> =
+            town.github.failed_deliveries().into_iter().filter(|delivery| looked_at.insert(*delivery)).collect();
+        if failed.is_empty() {
+            continue;
+        }
+        let guids: BTreeMap<i64, String> =
+            town.github.deliveries().into_iter().map(|delivery| (delivery.id, delivery.guid)).collect();
+        for delivery in failed {
+            let known = sqlx::query_scalar::<_, bool>("select count(*) = 1 from deliveries where id = $1")
+                .bind(&guids[&delivery])
+                .fetch_one(&mut conn)
+                .await
+                .unwrap();
+            if !known {
+                town.github.redeliver(delivery);
+            }
+        }
+    }
+}
+
+async fn environment(town: &Town, front_url: &str, github_api: &str, database_url: String) -> BTreeMap<String, String> {
+    let variables = [
+        ("STACKORDER_BASE_URL", front_url.to_owned()),
+        ("STACKORDER_LISTEN", listener().await.local_addr().unwrap().to_string()),
+        ("DATABASE_URL", database_url),
+        ("GITHUB_APP_ID", town.app.id.to_string()),
+        ("GITHUB_APP_PRIVATE_KEY", town.app.private_key_pem.clone()),
+        ("GITHUB_WEBHOOK_SECRET", WEBHOOK_SECRET.to_owned()),
+        ("GITHUB_API_URL", github_api.to_owned()),
+        ("GITHUB_WEB_URL", town.github.base_url().to_owned()),
+        ("GITHUB_OIDC_ISSUER", town.github.oidc_issuer()),
+    ];
+    variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// A free port of this machine.
+async fn listener() -> TcpListener {
+    TcpListener::bind(("127.0.0.1", 0)).await.unwrap()
+}
+
+/// Host and port of a database URL, as this machine's address.
+fn address_of(database_url: &str) -> SocketAddr {
+    let url = reqwest::Url::parse(database_url).unwrap();
+    let addresses = url.socket_addrs(|| Some(5432)).unwrap();
+    addresses.into_iter().next().expect("the database has an address")
+}
+
+/// The same database, reached through a line that reads what passes.
+fn through(database_url: &str, line: SocketAddr) -> String {
+    let mut url = reqwest::Url::parse(database_url).unwrap();
+    url.set_ip_host(line.ip()).unwrap();
+    url.set_port(Some(line.port())).unwrap();
+    url.query_pairs_mut().append_pair("sslmode", "disable");
+    url.to_string()
+}
