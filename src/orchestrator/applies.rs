@@ -219,6 +219,7 @@ impl App {
         let github = repo_ref(repo);
         let policy = repo.policy();
         let selected = &wanted.selected;
+        self.free_what_was_merged(repo, pull.number, selected).await?;
 
         let default_head = self.github.branch_head(&github, &repo.default_branch).await?;
         let (stack_files, unreadable_files) = self.stack_files(repo, &default_head, selected).await?;
