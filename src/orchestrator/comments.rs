@@ -117,6 +117,7 @@ impl App {
         let once = claim_name(repo, comment.id);
         let subject = Subject::Pull { repo_id: repo.id, number: comment.number };
         self.decide(&subject, |next| {
+            next.caused_by(&comment.author, "command");
             let Some(outcome) = decide(next) else { return false };
             next.effects.once.push(once.clone());
             record(next, comment, &outcome);
