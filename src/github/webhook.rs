@@ -137,6 +137,8 @@ pub struct IssueCommentEvent {
     pub body: String,
     pub author: String,
     pub author_is_bot: bool,
+    /// Who did this to it.
+    pub sender: String,
     pub sender_is_bot: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Reading for API keys: runs, stacks and audit of what a key may see (spec 20 §4, §5.9).
+//! Reading for API keys: runs and stacks of what a key may see (spec 20 §4).
 
 use std::sync::Arc;
 
@@ -7,7 +7,6 @@ use axum::extract::State;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use super::Shared;
 use super::call::{Asked, Named};
@@ -47,6 +46,12 @@ pub struct Page<T> {
     total: usize,
 }
 
+impl<T> Page<T> {
+    pub(super) fn of(items: Vec<T>, next_cursor: Option<String>) -> Self {
+        Self { items, next_cursor, total: 0 }
+    }
+}
+
 #[derive(Debug, Serialize)]
 pub struct StackDetail {
     id: String,
@@ -77,7 +82,7 @@ pub async fn runs(
     Asked(paging): Asked<Paging>,
 ) -> Answer<Page<RunJson>> {
     let repo = visible_repo(&shared, key, &owner, &name).await?;
-    let limit = limit(&paging)?;
+    let limit = limit(paging.limit.as_deref())?;
     let filter = RunFilter {
         repo_id: Some(repo.id),
         pr_number: paging.pr.as_deref().map(|text| positive("pr", text)).transpose()?,
@@ -100,7 +105,7 @@ pub async fn runs(
     found.truncate(limit as usize);
     let next_cursor = found.last().filter(|_| more).map(cursor_after);
     let items = found.iter().map(|run| shared.app.run_json(run, &repo)).collect();
-    Ok(Json(Page { items, next_cursor, total: 0 }))
+    Ok(Json(Page::of(items, next_cursor)))
 }
 
 /// `GET /v1/repos/{owner}/{repo}/stacks`, by key, live ones only.
@@ -111,7 +116,7 @@ pub async fn stacks(
     Asked(paging): Asked<Paging>,
 ) -> Answer<Page<StackDetail>> {
     let repo = visible_repo(&shared, key, &owner, &name).await?;
-    let limit = limit(&paging)? as usize;
+    let limit = limit(paging.limit.as_deref())? as usize;
     let after = match paging.cursor.as_deref() {
         Some(text) => Some(
             URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(bad_cursor)?,
@@ -146,49 +151,6 @@ pub async fn stacks(
     Ok(Json(Page { items, next_cursor, total }))
 }
 
-/// `GET /v1/audit`, newest first; a key sees entries of its repositories.
-pub async fn audit(State(shared): Shares, key: ApiKey, Asked(paging): Asked<Paging>) -> Answer<Page<Value>> {
-    if !key.scopes.iter().any(|scope| scope == "read") {
-        return Err(ApiError::forbidden("this key may not read"));
-    }
-    let limit = limit(&paging)?;
-    let before = match paging.cursor.as_deref() {
-        Some(text) => Some(
-            URL_SAFE_NO_PAD
-                .decode(text)
-                .ok()
-                .and_then(|bytes| String::from_utf8(bytes).ok())
-                .and_then(|text| text.parse().ok())
-                .ok_or_else(bad_cursor)?,
-        ),
-        None => None,
-    };
-    let mut entries = shared.app.store.audit(limit + 1, before).await?;
-    let more = entries.len() > limit as usize;
-    entries.truncate(limit as usize);
-    let next_cursor = entries.last().filter(|_| more).map(|(id, _)| URL_SAFE_NO_PAD.encode(id.to_string()));
-    let seen = |entry: &&(i64, crate::run::model::AuditEntry)| {
-        key.repos.is_empty()
-            || entry
-                .1
-                .details
-                .get("repo")
-                .and_then(|repo| repo.as_str())
-                .is_some_and(|repo| key.repos.iter().any(|own| own.eq_ignore_ascii_case(repo)))
-    };
-    let items = entries
-        .iter()
-        .filter(seen)
-        .map(|(_, entry)| {
-            json!({
-                "at": rfc3339(entry.at), "actor": entry.actor, "action": entry.action, "target": entry.target,
-                "details": entry.details,
-            })
-        })
-        .collect::<Vec<_>>();
-    Ok(Json(Page { items, next_cursor, total: 0 }))
-}
-
 /// Hidden and missing are the same answer.
 async fn visible_repo(shared: &Shared, key: ApiKey, owner: &str, name: &str) -> Result<Repo, ApiError> {
     let missing = || ApiError::not_found("no such repository");
@@ -197,8 +159,9 @@ async fn visible_repo(shared: &Shared, key: ApiKey, owner: &str, name: &str) -> 
     if Caller::Key(key).may("read", &repo.full_name) { Ok(repo) } else { Err(missing()) }
 }
 
-fn limit(paging: &Paging) -> Result<u32, ApiError> {
-    match paging.limit.as_deref() {
+/// So many entries a page has.
+pub(super) fn limit(asked: Option<&str>) -> Result<u32, ApiError> {
+    match asked {
         None => Ok(LIMIT_DEFAULT),
         // A number that no integer holds is over the maximum all the same.
         Some(text) if is_positive(text) => Ok(text.parse().map_or(LIMIT_MAX, |limit: u32| limit.min(LIMIT_MAX))),
@@ -223,7 +186,7 @@ pub(crate) fn cursor(text: &str) -> Option<(Millis, RunId)> {
     Some((at.parse().ok()?, RunId::parse(id).ok()?))
 }
 
-fn bad_cursor() -> ApiError {
+pub(super) fn bad_cursor() -> ApiError {
     ApiError::invalid_field("cursor", "use the one that an answer gave")
 }
 
@@ -246,14 +209,14 @@ mod tests {
 
     #[test]
     fn a_limit_is_a_positive_integer_and_above_the_maximum_the_maximum() {
-        let limit_of = |text: &str| limit(&Paging { limit: Some(text.to_owned()), ..Paging::default() }).ok();
+        let limit_of = |text: &str| limit(Some(text)).ok();
         for (text, wanted) in [("1", 1), ("0050", 50), ("500", 500), ("501", 500), ("99999999999999999999", 500)] {
             assert_eq!(limit_of(text), Some(wanted), "{text}");
         }
         for text in ["", "0", "000", "-1", "+1", "1.5", "1e3", " 1", "many", "١"] {
             assert_eq!(limit_of(text), None, "{text}");
         }
-        assert_eq!(limit(&Paging::default()).ok(), Some(50));
+        assert_eq!(limit(None).ok(), Some(50));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! - `call`: from a request to caller, path, body and query; `auth`: tokens and keys to callers.
 //! - `errors`: every refusal as status, code and body.
-//! - `runs`: what jobs and keys call; `lists`: what keys read.
+//! - `runs`: what jobs and keys call; `lists`, `audit`: what keys read.
 //! - `webhooks`: store, then acknowledge.
 //! - `health`: `/healthz` and `/readyz`.
 //! - `request_id`, `headers`: what every answer carries, the pages' too.
@@ -20,6 +20,7 @@ use tower_http::set_header::SetResponseHeaderLayer;
 use crate::github::oidc::OidcVerifier;
 use crate::orchestrator::App;
 
+pub(crate) mod audit;
 mod auth;
 mod call;
 pub mod errors;
@@ -54,7 +55,7 @@ pub fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/unlock", post(runs::unlock))
         .route("/v1/repos/{owner}/{repo}/runs", get(lists::runs))
         .route("/v1/repos/{owner}/{repo}/stacks", get(lists::stacks))
-        .route("/v1/audit", get(lists::audit))
+        .route("/v1/audit", get(audit::show))
         .route("/webhooks/github", post(webhooks::receive))
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))

@@ -5,6 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::comments::{CommandComment, Outcome, refused_text};
 use super::{App, Result, Subject, repo_ref};
 use crate::command::{Command, Verb};
@@ -128,9 +130,7 @@ impl App {
                     }
                     Err(NotStarted::Refused(refusals)) => {
                         let text = render::refusal::comment(&comment.command.canonical(), &refusals);
-                        let reasons: Vec<String> =
-                            refusals.iter().map(|refusal| format!("{}: {}", refusal.layer, refusal.reason)).collect();
-                        Some(Outcome::refused(&reasons.join("; "), text))
+                        Some(Outcome::refused(&reasons(&refusals), text))
                     }
                 });
             if decided.await?.unwrap_or(true) {
@@ -164,11 +164,16 @@ impl App {
             let decided = self.decide(&subject, |next| {
                 match start_apply(next, &asked, &gathered) {
                     Err(NotStarted::MoreWanted) => return false,
-                    Ok(Started::Now(_)) | Err(NotStarted::NothingAffected) => {}
-                    Ok(Started::Queued(id, text)) => next.comment(format!("queued:{id}"), text),
+                    Err(NotStarted::NothingAffected) => {}
+                    Ok(Started::Now(id)) => record_request(next, &asked, Ok(&id)),
+                    Ok(Started::Queued(id, text)) => {
+                        next.comment(format!("queued:{id}"), text);
+                        record_request(next, &asked, Ok(&id));
+                    }
                     Err(NotStarted::Refused(refusals)) => {
                         let text = render::refusal::comment(MERGE_COMMAND, &refusals);
                         next.comment(format!("merge-refused:{merge}"), text);
+                        record_request(next, &asked, Err(&reasons(&refusals)));
                     }
                 }
                 next.effects.once.push(once.clone());
@@ -182,6 +187,7 @@ impl App {
             next.effects.once.push(once.clone());
             let text = format!("**Refused: {}.** {STILL_MOVING}.", render::escape::code(MERGE_COMMAND));
             next.comment(format!("merge-refused:{merge}"), text);
+            record_request(next, &asked, Err(STILL_MOVING));
         })
         .await?;
         Ok(())
@@ -219,6 +225,7 @@ impl App {
         let github = repo_ref(repo);
         let policy = repo.policy();
         let selected = &wanted.selected;
+        self.free_what_was_merged(repo, pull.number, selected).await?;
 
         let default_head = self.github.branch_head(&github, &repo.default_branch).await?;
         let (stack_files, unreadable_files) = self.stack_files(repo, &default_head, selected).await?;
@@ -368,6 +375,25 @@ fn looks_at_base(entry: Entry, pull: &PullRequest) -> bool {
         Entry::Comment | Entry::Merge => pull.open,
         Entry::ProtectionRule { .. } => false,
     }
+}
+
+/// Every refusal with its layer, in one line, as the audit keeps it.
+fn reasons(refusals: &[gate::Refusal]) -> String {
+    refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// The audit row of a request that no comment made.
+fn record_request(next: &mut Next, asked: &Asked<'_>, outcome: std::result::Result<&RunId, &str>) {
+    let repo = next.scene.repo.full_name.clone();
+    let mut details = json!({
+        "repo": repo, "pr": next.scene.pr_number, "sha": asked.sha, "stacks": asked.keys, "accepted": outcome.is_ok(),
+    });
+    match outcome {
+        Ok(id) => details["new_run_id"] = json!(id),
+        Err(reason) => details["reason"] = json!(reason),
+    }
+    let actor = if asked.requester.is_empty() { "github" } else { asked.requester };
+    next.audit(actor, "apply_requested", repo.to_string(), details);
 }
 
 fn wanted(scene: &Scene, asked: &Asked<'_>) -> Wanted {

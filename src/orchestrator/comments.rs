@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{App, Result, Subject, repo_ref};
 use crate::clock::MINUTE_MS;
 use crate::command::{Command, Parsed, Verb, parse_comment};
+use crate::github::webhook::IssueCommentEvent;
 use crate::ids::StackKey;
 use crate::render::escape;
 use crate::run::close;
@@ -15,6 +16,8 @@ use crate::run::scene::{JobKind, NewJob};
 
 /// Commands of one pull request in a rolling minute.
 const COMMANDS_PER_MINUTE: u32 = 10;
+/// Why nothing comes of what somebody without push permission asks for.
+pub(super) const NO_WRITE_PERMISSION: &str = "no write permission";
 
 /// A comment with a command in it.
 #[derive(Debug, Clone)]
@@ -51,7 +54,7 @@ impl App {
         let comment = CommandComment { id: comment_id, number, author: author.to_owned(), command };
         let github = repo_ref(repo);
         if !self.github.permission(&github, author).await?.can_push() {
-            return self.decide_comment(repo, &comment, |_| Outcome::ignored("no write permission")).await;
+            return self.decide_comment(repo, &comment, |_| Outcome::ignored(NO_WRITE_PERMISSION)).await;
         }
         let since = self.now() - MINUTE_MS;
         let target = repo.full_name.to_string();
@@ -61,12 +64,35 @@ impl App {
             return self.decide_comment(repo, &comment, |next| rate_limited(next, &comment, told > 0)).await;
         }
         self.react(repo, &comment, "eyes").await?;
+        if let Some(flag) = comment.command.keys.iter().find(|key| key.starts_with('-')) {
+            let reason = format!("{} is a flag, and commands take stacks only", escape::code(flag));
+            let refusal = Outcome::refused(&reason, refused_text(&comment.command, &reason));
+            return self.decide_comment(repo, &comment, |_| refusal.clone()).await;
+        }
         match comment.command.verb {
             Verb::Help => self.decide_comment(repo, &comment, |_| Outcome::reply(help_text())).await,
             Verb::Unlock => self.unlock_commented(repo, &comment).await,
             Verb::Plan => self.plan_commented(repo, &comment).await,
             Verb::Apply => self.apply_commented(repo, &comment).await,
         }
+    }
+
+    /// Of a command in a comment that was edited or deleted comes an audit row, once for each comment, and nothing else.
+    pub(super) async fn comment_touched(&self, repo: &Repo, event: &IssueCommentEvent, reason: &str) -> Result<()> {
+        let Parsed::Command(command) = parse_comment(&event.body) else { return Ok(()) };
+        let comment =
+            CommandComment { id: event.comment_id, number: event.number, author: event.sender.clone(), command };
+        let once = format!("comment_{}:{}:{}", event.action, repo.id, event.comment_id);
+        if self.store.was_claimed(&once).await? {
+            return Ok(());
+        }
+        let subject = Subject::Pull { repo_id: repo.id, number: event.number };
+        self.decide(&subject, |next| {
+            next.effects.once.push(once.clone());
+            record(next, &comment, &Outcome::ignored(reason));
+        })
+        .await?;
+        Ok(())
     }
 
     /// Commits what was decided about the comment together with its claim: decided once, whatever comes twice.
@@ -91,9 +117,11 @@ impl App {
         let once = claim_name(repo, comment.id);
         let subject = Subject::Pull { repo_id: repo.id, number: comment.number };
         self.decide(&subject, |next| {
+            next.caused_by(&comment.author, "command");
             let Some(outcome) = decide(next) else { return false };
             next.effects.once.push(once.clone());
             record(next, comment, &outcome);
+            record_claim(next, comment);
             if let Some(reply) = outcome.reply {
                 next.comment(format!("reply:{}", comment.id), reply);
             }
@@ -208,6 +236,10 @@ fn record(next: &mut Next, comment: &CommandComment, outcome: &Outcome) {
     }
     let target = next.scene.repo.full_name.to_string();
     next.audit(&comment.author, outcome.action.unwrap_or("command"), target, details);
+}
+
+/// The comment is decided.
+fn record_claim(next: &mut Next, comment: &CommandComment) {
     next.effects.audit.push(AuditEntry {
         at: next.now,
         actor: comment.author.clone(),

@@ -1,5 +1,7 @@
 //! Drift: checks on a schedule, and one issue per drifted stack (spec 30 §12).
 
+use std::collections::BTreeMap;
+
 use serde_json::json;
 
 use super::{App, Result, Subject, repo_ref};
@@ -21,7 +23,7 @@ pub fn drift_title(key: &StackKey) -> String {
 }
 
 impl App {
-    /// Spreads one check per live stack over the hour.
+    /// Spreads one check per live stack over the hour; those come first whose last check is the longest ago.
     pub(super) async fn schedule_drift(&self, repo: &Repo, fire: Millis) -> Result<()> {
         let graph = self.current_graph(repo).await?;
         let Some(graph) = graph else { return Ok(()) };
@@ -31,7 +33,10 @@ impl App {
             .filter(|stack| !stack.external)
             .filter_map(|stack| StackKey::parse(&stack.key).ok())
             .collect();
-        keys.sort();
+        let records = self.store.stacks(repo.id).await?.into_iter();
+        let checked_at: BTreeMap<StackKey, Millis> =
+            records.filter_map(|record| Some((record.key, record.drift?.checked_at))).collect();
+        keys.sort_by(|a, b| (checked_at.get(a), a).cmp(&(checked_at.get(b), b)));
         let step =
             if keys.is_empty() { 0 } else { 60 * MINUTE_MS / Millis::try_from(keys.len()).unwrap_or(Millis::MAX) };
         for (key, number) in keys.iter().zip(0..) {

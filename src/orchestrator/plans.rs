@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::comments::{CommandComment, Outcome, refused_text};
+use super::comments::{CommandComment, NO_WRITE_PERMISSION, Outcome, refused_text};
 use super::{App, Result, Subject, repo_ref};
 use crate::github::api::PullRequest;
 use crate::github::webhook::CheckRunEvent;
@@ -108,7 +108,19 @@ impl App {
             None => return Ok(()),
         };
         let github = repo_ref(repo);
-        if self.store.was_claimed(&once).await? || !self.github.permission(&github, sender).await?.can_push() {
+        if self.store.was_claimed(&once).await? {
+            return Ok(());
+        }
+        if !self.github.permission(&github, sender).await?.can_push() {
+            let subject = Subject::Pull { repo_id: repo.id, number: 0 };
+            self.decide(&subject, |next| {
+                next.effects.once.push(once.clone());
+                let details = serde_json::json!({
+                    "repo": repo.full_name, "check": name, "accepted": false, "reason": NO_WRITE_PERMISSION,
+                });
+                next.audit(sender, "rerun", repo.full_name.to_string(), details);
+            })
+            .await?;
             return Ok(());
         }
         let filter = RunFilter {
@@ -137,6 +149,7 @@ impl App {
         let subject = Subject::Pull { repo_id: repo.id, number: run.pr_number };
         self.decide(&subject, |next| {
             next.effects.once.push(once.clone());
+            next.caused_by(sender, "check re-run");
             let started = start_plan(next, &request, &pull);
             let target = next.scene.repo.full_name.to_string();
             let details = serde_json::json!({

@@ -33,6 +33,7 @@ impl App {
             scene.locks = line.locks.clone();
             scene.changed_at = line.changed_at.clone();
             let mut other = Next::of(&scene, now);
+            other.caused_by("stackorder", "queue");
             match &undispatchable {
                 Some(reason) => queue::leave(&mut other, &id, reason),
                 None => queue::promote(&mut other, &id),

@@ -56,17 +56,7 @@ impl App {
         let subject = Subject::Pull { repo_id: repo.id, number };
         if pull.merged && pull.base_ref == repo.default_branch {
             let before_merge = repo.policy().apply.mode == ApplyMode::BeforeMerge;
-            let merge = pull.merge_commit_sha.as_ref().unwrap_or(&pull.head_sha);
-            let once = format!("merged:{}:{number}:{merge}", repo.id);
-            if !self.store.was_claimed(&once).await? {
-                self.decide(&subject, |next| {
-                    next.effects.once.push(once.clone());
-                    close::merged(next, &pull.head_sha, before_merge);
-                })
-                .await?;
-            } else if before_merge {
-                self.decide(&subject, close::merged_before).await?;
-            }
+            self.record_merge(repo, &pull).await?;
             if !before_merge {
                 self.apply_merge(repo, &pull).await?;
                 // Its own apply frees its own locks; those of a time before `on_merge` have nobody else to free them.
@@ -77,6 +67,24 @@ impl App {
         let target = format!("pr:{}#{number}", repo.full_name);
         let warned = self.store.audit_count("lock_warning", &target, None, self.now() - DAY_MS).await?;
         self.decide(&subject, |next| close::closed(next, warned == 0)).await?;
+        Ok(())
+    }
+
+    /// What a merge does to the default graph, once, and in `before_merge` to the locks of its pull request.
+    pub(super) async fn record_merge(&self, repo: &Repo, pull: &PullRequest) -> Result<()> {
+        let before_merge = repo.policy().apply.mode == ApplyMode::BeforeMerge;
+        let subject = Subject::Pull { repo_id: repo.id, number: pull.number };
+        let merge = pull.merge_commit_sha.as_ref().unwrap_or(&pull.head_sha);
+        let once = format!("merged:{}:{}:{merge}", repo.id, pull.number);
+        if !self.store.was_claimed(&once).await? {
+            self.decide(&subject, |next| {
+                next.effects.once.push(once.clone());
+                close::merged(next, &pull.head_sha, before_merge);
+            })
+            .await?;
+        } else if before_merge {
+            self.decide(&subject, close::merged_before).await?;
+        }
         Ok(())
     }
 

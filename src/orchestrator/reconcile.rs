@@ -300,6 +300,7 @@ fn look_at_queued(next: &mut Next, run: &Run, pull: &PullRequest) {
 
 /// The table of spec 30 §11.3, on the scene as it is now.
 fn revive_or_abandon(next: &mut Next, id: &RunId, pull: &PullRequest) {
+    next.caused_by("stackorder", "reconcile");
     let run = next.scene.runs[id].clone();
     if run.status.is_terminal() {
         return;

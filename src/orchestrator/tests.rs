@@ -1,10 +1,12 @@
 //! The orchestrator over maps and a scripted GitHub.
 
+mod bad_input;
 mod commands;
 mod cross_repo;
 mod deployments;
 mod drifting;
 mod failures;
+mod field_reports;
 mod github;
 mod life;
 mod queue;

@@ -193,10 +193,17 @@ impl App {
             Event::IssueComment(event) => {
                 let Some(repo) = self.known(event.repo.id).await? else { return Ok(()) };
                 let by_bot = event.author_is_bot || event.sender_is_bot;
-                if event.action != "created" || !event.is_pull_request || by_bot {
+                if !event.is_pull_request || by_bot {
                     return Ok(());
                 }
-                self.commented(&repo, event.number, event.comment_id, &event.author, &event.body).await
+                match event.action.as_str() {
+                    "created" => {
+                        self.commented(&repo, event.number, event.comment_id, &event.author, &event.body).await
+                    }
+                    "edited" => self.comment_touched(&repo, &event, "an edited comment is never executed").await,
+                    "deleted" => self.comment_touched(&repo, &event, "a deleted comment is never executed").await,
+                    _ => Ok(()),
+                }
             }
             Event::Push(event) => self.pushed(event).await,
             Event::CheckRun(event) => {

@@ -7,7 +7,8 @@
 //! - `sticky`: the one comment about its plans; `run_comment`: one per apply; `outcome`: how an apply ended;
 //!   `refusal`: why nothing started; `queue`: what an apply waits for; `deployment`: why a job may go on, or not;
 //!   `drift`: the issue of a drifted stack.
-//! - `pull`: the commits and stacks that these show; `words`, `links`, `lists`, `table`, `changes`, `locks`: their parts.
+//! - `pull`: the commits and stacks that these show; `waiting`: plans that failed only for want of what is new;
+//!   `words`, `links`, `lists`, `table`, `changes`, `locks`: their parts.
 
 use std::collections::BTreeMap;
 
@@ -30,6 +31,7 @@ pub mod refusal;
 pub mod run_comment;
 pub mod sticky;
 mod table;
+mod waiting;
 pub(crate) mod words;
 
 /// GitHub takes 65,536 characters; bytes are never fewer, and our own marks need room.

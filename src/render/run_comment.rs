@@ -1,6 +1,7 @@
 //! The comment of one apply run, edited until the run ends (spec 24 §5, "Apply comment").
 
 use super::checks::{self, roll_up};
+use super::waiting::Waiting;
 use super::words::{self, count};
 use super::{COMMENT_BYTES_MAX, Context, escape, lists, table};
 use crate::ids::RunId;
@@ -31,7 +32,7 @@ pub fn comment(scene: &Scene, id: &RunId, context: &Context) -> Option<String> {
     let warnings = lists::warnings(run.explained_warnings(), WARNINGS_BYTES_MAX);
     let rows: Vec<(u32, &Row)> = scene.rows(id).map(|row| (row.wave, row)).collect();
     let room = COMMENT_BYTES_MAX.saturating_sub(out.len() + warnings.len() + 1);
-    out.push_str(&table::stacks(&rows).fit(room));
+    out.push_str(&table::stacks(&rows, &Waiting::default()).fit(room));
     if !warnings.is_empty() {
         out.push_str(&format!("\n{warnings}"));
     }

@@ -5,6 +5,7 @@
 
 use super::checks::roll_up;
 use super::pull::{self, Pull, is_own_plan};
+use super::waiting::Waiting;
 use super::words::{self, count};
 use super::{COMMENT_BYTES_MAX, Context, changes, checks, escape, lists, locks, queue, table};
 use crate::clock::rfc3339;
@@ -64,9 +65,10 @@ fn shown(scene: &Scene, view: &PlanView<'_>, context: &Context) -> String {
     let rows = pull::by_wave(view, &order);
 
     // A run that is not resolved yet will replace what the view still shows.
-    let status = if newest.status == RunStatus::Pending { None } else { view.status() };
+    let waiting = Waiting::of(scene, view);
+    let status = if newest.status == RunStatus::Pending { None } else { waiting.status(view) };
     let mut top = head(scene, newest, status.unwrap_or(newest.status), context);
-    let title = roll_up::of_plans(view, &rows).title;
+    let title = roll_up::of_plans(view, &rows, &waiting).title;
     top.push_str(&format!("{}\n\n", escape::cut(&escape::text(&title), LINE_BYTES_MAX)));
     if let Some(advice) = advice(status) {
         top.push_str(&format!("{advice}\n\n"));
@@ -80,7 +82,7 @@ fn shown(scene: &Scene, view: &PlanView<'_>, context: &Context) -> String {
     bottom.push_str(FOOTER);
 
     let left = COMMENT_BYTES_MAX.saturating_sub(top.len() + bottom.len() + LEFT_OUT_BYTES_MAX);
-    let mut table = table::stacks(&rows).fit(left);
+    let mut table = table::stacks(&rows, &waiting).fit(left);
     if !table.is_empty() {
         table.push('\n');
     }

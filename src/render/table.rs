@@ -1,5 +1,6 @@
 //! The table of stacks: cut between rows, and saying how many it leaves out.
 
+use super::waiting::Waiting;
 use super::{escape, words};
 use crate::plan::summary::PlanSummary;
 use crate::run::model::Row;
@@ -47,13 +48,13 @@ impl Table {
 }
 
 /// The stacks by wave, then key; the wave is the one to show, whatever run the row is of.
-pub fn stacks(rows: &[(u32, &Row)]) -> Table {
+pub fn stacks(rows: &[(u32, &Row)], waiting: &Waiting) -> Table {
     let mut sorted = rows.to_vec();
     sorted.sort_by(|(wave, row), (other_wave, other)| (wave, &row.key).cmp(&(other_wave, &other.key)));
-    Table::new(&COLUMNS, sorted.into_iter().map(|(wave, row)| cells(wave, row)))
+    Table::new(&COLUMNS, sorted.into_iter().map(|(wave, row)| cells(wave, row, waiting)))
 }
 
-fn cells(wave: u32, row: &Row) -> Vec<String> {
+fn cells(wave: u32, row: &Row, waiting: &Waiting) -> Vec<String> {
     let number = |field: fn(&PlanSummary) -> u32| match &row.summary {
         Some(summary) => field(summary).to_string(),
         None => "–".to_owned(),
@@ -67,7 +68,7 @@ fn cells(wave: u32, row: &Row) -> Vec<String> {
         number(|summary| summary.changes),
         number(|summary| summary.destroys),
         number(|summary| summary.replaces),
-        escape::cell(&words::status(row)),
+        escape::cell(&waiting.words(row).unwrap_or_else(|| words::status(row))),
         job,
     ]
 }

@@ -411,7 +411,7 @@ fn the_check_of_a_stack_says_where_it_stands() {
     verdict(&mut scene, &plan, "vpc", "policy", VerdictStatus::Pass, "all good");
     let row = scene.row_mut(&plan, &key("vpc")).unwrap();
     row.plan_artifact = "stackorder-plan-vpc".to_owned();
-    row.plan_artifact_expires_at = Some(1_790_000_000_000);
+    row.plan_artifact_expires_at = Some(1_791_000_000_000);
     row.job_url = "https://github.test/acme/infra/actions/runs/9/job/1".to_owned();
     row.plan_digest = "5ca1ab1e".to_owned();
     row.bundle_sha256 = "c0ffee".to_owned();
@@ -440,7 +440,7 @@ fn the_check_of_a_stack_says_where_it_stands() {
     | --- | --- | --- | --- |
     | `policy` | pass | all good | – |
 
-    Plan artifact `stackorder-plan-vpc`, until 2026-09-21T14:13:20Z
+    Plan artifact `stackorder-plan-vpc`, until 2026-10-03T04:00:00Z
 
     Plan digest `5ca1ab1e`
 
@@ -451,4 +451,80 @@ fn the_check_of_a_stack_says_where_it_stands() {
       + resource "x" "y" {}
     ```
     "#);
+}
+
+#[test]
+fn bl_040_a_stack_that_waits_for_a_new_one_was_shown_as_a_failure() {
+    let mut scene = scene();
+    let plan = add_run(&mut scene, Mode::Plan, Trigger::PullRequest, 'a', RunStatus::Failed);
+    with_counts(add_row(&mut scene, &plan, "vpc", 0, RowStatus::Planned), 2, 0);
+    let eks = add_row(&mut scene, &plan, "eks", 1, RowStatus::Failed);
+    (eks.exit_code, eks.error_text) = (Some(1), "outputs.vpc_id: no such attribute".to_owned());
+    assert_snapshot!(desired(&scene), @"
+    stackorder/resolve | success | 2 stacks affected in 2 waves
+    stackorder/plan | action_required | 1 of 2 stacks to be planned after what they wait for
+    stackorder/plan: vpc | success | 2 to add, 0 to change, 0 to destroy, 0 to replace
+    stackorder/plan: eks | neutral | Waits for vpc
+    ");
+    let check = find(&scene, "stackorder/plan: eks");
+    assert!(check.text.contains("no such attribute"), "what the early plan said is kept: {}", check.text);
+    let comment = visible(&sticky::comment(&scene, &context()).unwrap());
+    assert!(comment.contains("### Stackorder: planned") && comment.contains("waits for vpc"), "{comment}");
+    assert!(!comment.contains("Repair what failed"), "{comment}");
+
+    // Once `vpc` is there, a plan that fails has failed.
+    scene.changed_at.insert(key("vpc"), 5);
+    assert_eq!(find(&scene, "stackorder/plan: eks").title, "Failed with exit code 1");
+    assert_eq!(find(&scene, "stackorder/plan").title, "1 failed of 2 stacks");
+}
+
+#[test]
+fn bl_084_a_plan_made_while_another_pull_request_had_applied_and_not_merged_said_nothing_of_it() {
+    let (mut scene, _) = planned();
+    lock(&mut scene, "vpc", 7);
+    let comment = visible(&sticky::comment(&scene, &context()).unwrap());
+    let banner = comment.split("**Locked by others").nth(1).expect("a banner");
+    assert!(banner.starts_with(": an apply of these is refused until the lock is released**"), "{banner}");
+    assert!(banner.contains(r"`vpc` by [\#7](https://github.test/acme/infra/pull/7) since"), "{banner}");
+    let check = find(&scene, "stackorder/plan: vpc");
+    assert!(visible(&check.summary).contains(r"**Locked by [\#7](https://github.test/acme/infra/pull/7)**"));
+}
+
+#[test]
+fn bl_086_a_discarded_lock_did_not_keep_the_pull_request_from_merging() {
+    let (mut scene, plan) = planned();
+    let apply = add_run(&mut scene, Mode::Apply, Trigger::Comment, 'a', RunStatus::Applied);
+    for (stack, wave) in [("vpc", 0), ("eks", 1), ("apps", 2)] {
+        let row = add_row(&mut scene, &apply, stack, wave, RowStatus::Applied);
+        row.from_plan_run = Some(plan.clone());
+        if stack != "vpc" {
+            not_selected(row);
+        }
+    }
+    // Nothing is locked any more, and still the required check waits for every stack of the head.
+    assert!(scene.locks.is_empty());
+    let check = find(&scene, "stackorder/apply");
+    assert_eq!(check.title, "2 of 3 stacks still to be applied");
+    assert_eq!(check.status, CheckStatus::Completed(super::check::Conclusion::ActionRequired));
+}
+
+#[test]
+fn bl_142_one_expired_plan_spoiled_what_was_said_of_the_others() {
+    let mut scene = scene();
+    let plan = add_run(&mut scene, Mode::Plan, Trigger::PullRequest, 'a', RunStatus::Planned);
+    for number in 0..10 {
+        let row = add_row(&mut scene, &plan, &format!("s{number}"), 0, RowStatus::Planned);
+        with_counts(row, 1, 0);
+        row.plan_artifact = format!("plan-{number}");
+        let at = if number == 3 { context().now - 1 } else { context().now + 1 };
+        row.plan_artifact_expires_at = Some(at);
+    }
+    let checks = checks::desired(&scene, &context());
+    let said = |what: &str| checks.iter().filter(|check| check.summary.contains(what)).count();
+    assert_eq!((said(", expired since"), said(", until ")), (1, 9));
+    assert!(find(&scene, "stackorder/plan: s3").summary.contains("its job plans it again"));
+    assert_eq!(
+        find(&scene, "stackorder/plan").title,
+        "10 stacks in 1 wave: 10 to add, 0 to change, 0 to destroy, 0 to replace"
+    );
 }

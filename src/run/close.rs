@@ -74,6 +74,7 @@ pub(super) fn release_at_end(next: &mut Next, run: &Run) {
 /// Closed without merge, or merged elsewhere: locks of stacks that no job claimed go; an apply of which nothing was
 /// claimed ends; if locks stay, one warning names them.
 pub fn closed(next: &mut Next, warn: bool) {
+    next.caused_by("github", "pull request closed");
     if let Some(apply) = next.scene.apply_in_flight().map(|run| (run.id.clone(), run.trigger)) {
         let (id, trigger) = apply;
         if trigger == Trigger::Comment && !supersede::is_claimed(next, &id) {

@@ -7,6 +7,7 @@
 //!   `dispatching`: the dispatches a run needs; `locks`: taking and releasing them.
 //! - `queue`: applies that wait until others free their stacks.
 //! - `supersede`: a new head or base; `once`: names that the clock claims, and when they are over.
+//! - `transitions`: the audit row of what a decision moved.
 
 pub mod apply_start;
 pub mod binding;
@@ -25,6 +26,7 @@ pub mod scene;
 pub mod settle;
 pub mod status;
 pub mod supersede;
+pub mod transitions;
 pub mod waves;
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::model::{AuditEntry, Lock, Row, Run};
 use super::queue::Line;
 use super::scene::{Changes, Effects, JobKind, NewJob, Scene};
 use super::status::{Mode, Trigger};
+use super::transitions::{self, Cause};
 use crate::clock::Millis;
 use crate::config::model::RepoConfig;
 use crate::graph::model::Graph;
@@ -28,6 +29,7 @@ pub struct Next<'a> {
     orderings: RefCell<BTreeMap<Sha, Arc<Ordering>>>,
     /// Why nothing can be dispatched in this repository now, whoever asks: its queued applies end, too.
     pub undispatchable: Option<String>,
+    cause: Option<Cause>,
 }
 
 impl<'a> Next<'a> {
@@ -40,6 +42,7 @@ impl<'a> Next<'a> {
             policy: before.repo.policy(),
             orderings: RefCell::default(),
             undispatchable: None,
+            cause: None,
         }
     }
 
@@ -57,7 +60,14 @@ impl<'a> Next<'a> {
 
     pub fn into_changes(mut self) -> Changes {
         self.show_locks_to_others();
+        let moved = transitions::audit_entry(self.before, &self.scene, self.cause.as_ref(), self.now);
+        self.effects.audit.extend(moved);
         Changes::between(self.before, self.scene, self.effects)
+    }
+
+    /// On whose word all this happens, for the audit. The first to say so is right: what follows from an event is its doing.
+    pub fn caused_by(&mut self, actor: impl Into<String>, event: &'static str) {
+        self.cause.get_or_insert_with(|| Cause { actor: actor.into(), event });
     }
 
     /// The comments of other pull requests say who locks their stacks: they are written anew when that changes.

@@ -32,6 +32,7 @@ pub struct Registration {
 /// Finds or creates the plan run of the head; a new one supersedes those of other heads. Returns its id and whether it
 /// was there already.
 pub fn register(next: &mut Next, registration: &Registration) -> (RunId, bool) {
+    next.caused_by(&registration.actor, "registration");
     let same_attempt = |run: &Run| {
         run.workflow_run_id == registration.workflow_run_id && run.workflow_run_attempt == registration.attempt
     };
@@ -139,6 +140,7 @@ pub fn pending_row(run: &Run, affected: &AffectedStack, now: i64) -> Option<Row>
 /// Rows that have reported keep their results; only why and where they stand is refreshed. A row that a repeated upload
 /// no longer affects is `skipped`: it stays for those who look, and neither the roll-up nor the plan view waits for it.
 pub fn record_resolution(next: &mut Next, id: &RunId, resolution: &Resolution, graph_sha: Sha) {
+    next.caused_by(format!("workflow_run:{}", next.scene.runs[id].workflow_run_id), "graph upload");
     let now = next.now;
     let run = next.run_mut(id);
     run.graph_sha = Some(graph_sha);

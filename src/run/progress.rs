@@ -116,6 +116,7 @@ pub fn stack_of_job(name: &str, keys: &[StackKey]) -> Option<StackKey> {
 
 /// A job of the run was seen: stores its address, and moves its row when it started or waits for an environment.
 pub fn on_job(next: &mut Next, id: &RunId, dispatch: Option<&DispatchId>, name: &str, status: &str, url: &str) {
+    next.caused_by("github", "job event");
     let run = next.scene.runs[id].clone();
     if run.status == RunStatus::Superseded {
         return;
@@ -156,6 +157,7 @@ pub fn on_job(next: &mut Next, id: &RunId, dispatch: Option<&DispatchId>, name: 
 
 /// Nothing more will come of this dispatch: what it carried and did not finish is unknown (spec 30 §11.1).
 pub fn complete_dispatch(next: &mut Next, dispatch: &DispatchId, conclusion: &str) {
+    next.caused_by("github", "workflow run ended");
     let now = next.now;
     let Some(found) = next.scene.dispatches.get_mut(dispatch) else { return };
     if found.completed_at.is_some() {
@@ -175,6 +177,7 @@ pub fn give_up(next: &mut Next, seen: &Dispatch, conclusion: &str, warning: &str
     if next.scene.dispatches.get(&seen.id) != Some(seen) {
         return;
     }
+    next.caused_by("stackorder", "dispatch given up");
     let topic = if seen.sent_at.is_none() { Topic::DispatchNotSent } else { Topic::WorkflowRunNotFound };
     next.run_mut(&seen.run_id).warn_about(topic.anchor(), warning);
     complete_dispatch(next, &seen.id, conclusion);
@@ -183,6 +186,7 @@ pub fn give_up(next: &mut Next, seen: &Dispatch, conclusion: &str, warning: &str
 /// This attempt of the plan workflow run of a pull request ended: rows without a result are unknown (case 150), unless a
 /// later attempt, or another workflow run, has registered the run meanwhile. Earlier attempts ended before it.
 pub fn plan_workflow_ended(next: &mut Next, id: &RunId, workflow_run_id: i64, attempt: u32) {
+    next.caused_by("github", "workflow run ended");
     let run = &next.scene.runs[id];
     let goes_on = run.workflow_run_id != workflow_run_id || run.workflow_run_attempt > attempt;
     if goes_on || run.status.is_terminal() {
@@ -225,6 +229,7 @@ fn vanish(next: &mut Next, id: &RunId, which: impl Fn(&super::model::Row) -> boo
 
 /// GitHub refused this dispatch for good (spec 30 §6.5).
 pub fn reject_dispatch(next: &mut Next, dispatch: &DispatchId, status: u16, reason: &str) {
+    next.caused_by("github", "dispatch rejected");
     let now = next.now;
     let Some(found) = next.scene.dispatches.get_mut(dispatch) else { return };
     // One that GitHub took at an earlier try runs, whatever it says to a later one.
@@ -276,6 +281,7 @@ pub fn reject_dispatch(next: &mut Next, dispatch: &DispatchId, status: u16, reas
 /// A dispatch that GitHub cancelled before any of its jobs started is sent again, once (case 158). A second time what it carried
 /// is unknown.
 pub fn dispatch_again(next: &mut Next, dispatch: &DispatchId) {
+    next.caused_by("github", "workflow run cancelled");
     let now = next.now;
     let Some(found) = next.scene.dispatches.get_mut(dispatch) else { return };
     if found.completed_at.is_some() {

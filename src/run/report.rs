@@ -22,6 +22,18 @@ pub enum Reporter {
     ApiKey { name: String },
 }
 
+impl Reporter {
+    /// As the audit names it.
+    fn actor(&self) -> String {
+        match self {
+            Reporter::PullRequestJob { workflow_run_id, .. } | Reporter::DispatchedJob { workflow_run_id, .. } => {
+                format!("workflow_run:{workflow_run_id}")
+            }
+            Reporter::ApiKey { name } => format!("apikey:{name}"),
+        }
+    }
+}
+
 /// Why a report is not taken; the API turns each into its status and code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
@@ -41,6 +53,7 @@ pub fn on_result(
     reporter: &Reporter,
     result: &StackResult,
 ) -> Result<(), Refused> {
+    next.caused_by(reporter.actor(), "result");
     let run = next.scene.runs[id].clone();
     if run.status == RunStatus::Superseded {
         return Err(Refused::Superseded(format!("run {id} was superseded by {}", run.superseded_by)));
@@ -327,6 +340,7 @@ pub fn on_claim(
     sha: &str,
     job_token_hash: String,
 ) -> Result<(), Refused> {
+    next.caused_by(format!("workflow_run:{}", job.workflow_run_id), "claim");
     let run = next.scene.runs[id].clone();
     if run.mode != Mode::Apply || run.trigger == Trigger::Manual {
         return Err(Refused::Forbidden("only dispatched apply jobs claim".to_owned()));

@@ -13,6 +13,7 @@ use crate::ids::{RunId, Sha, StackKey};
 /// Supersedes the plan runs of the pull request at other commits than `head`, and an apply none of whose stacks was
 /// claimed. Applies of a merge commit, and re-plans of an apply that runs on, stay.
 pub fn head_moved(next: &mut Next, head: &Sha) {
+    next.caused_by("github", "new head");
     let stale: Vec<Run> =
         next.scene.runs.values().filter(|run| run.sha != *head && !run.status.is_terminal()).cloned().collect();
     supersede_each(next, stale, head.as_str());
@@ -20,6 +21,7 @@ pub fn head_moved(next: &mut Next, head: &Sha) {
 
 /// The base was changed: the plans of this head too were made against the old one.
 pub fn base_changed(next: &mut Next, head: &Sha) {
+    next.caused_by("github", "new base");
     let stale: Vec<Run> = next.scene.runs.values().filter(|run| !run.status.is_terminal()).cloned().collect();
     supersede_each(next, stale, head.as_str());
 }

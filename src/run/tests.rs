@@ -1,6 +1,7 @@
 //! The corner cases of spec 30 §18 that runs decide, each as one story; `laws` are checked after every step.
 
 mod applies;
+mod field_reports;
 mod laws;
 mod locks;
 mod plans;

@@ -8,7 +8,7 @@ use super::next::Next;
 use super::plan_view::PlanView;
 use super::scene::Scene;
 use super::status::{ApplyEvent, Mode, RowStatus, RunStatus, SkipReason, Trigger, VerdictStatus};
-use crate::graph::ordering::ordering;
+use crate::graph::ordering::{Ordering, ordering};
 use crate::ids::{RunId, StackKey};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -283,7 +283,13 @@ pub fn new_upstreams(scene: &Scene, view: &PlanView<'_>, selected: &BTreeSet<Sta
         return Vec::new();
     }
     let Some(graph) = view.graph_sha().and_then(|sha| scene.graphs.get(sha)) else { return Vec::new() };
-    let order = ordering(graph);
+    let mut upstreams = new_predecessors(scene, view, &ordering(graph), key);
+    upstreams.retain(|upstream| selected.contains(upstream.as_str()));
+    upstreams
+}
+
+/// Predecessors of a stack that are new: never applied, and planned by the view to create only.
+pub fn new_predecessors(scene: &Scene, view: &PlanView<'_>, order: &Ordering, key: &StackKey) -> Vec<String> {
     let only_creates = |row: &&Row| {
         row.status == RowStatus::Planned
             && row
@@ -294,7 +300,7 @@ pub fn new_upstreams(scene: &Scene, view: &PlanView<'_>, selected: &BTreeSet<Sta
     order
         .all_predecessors(key.as_str())
         .into_iter()
-        .filter(|upstream| selected.contains(*upstream) && !scene.changed_at.contains_key(*upstream))
+        .filter(|upstream| !scene.changed_at.contains_key(*upstream))
         .filter(|upstream| view.rows.get(*upstream).copied().filter(only_creates).is_some())
         .map(str::to_owned)
         .collect()

@@ -20,7 +20,7 @@
 //! - `tool`, `hooks`: finding Terraform or OpenTofu, and the repository's own scripts.
 //! - `upstream`: which values of other stacks are secret.
 //! - `bundle`: what travels from plan to apply.
-//! - `report`, `stack_job`: one stack's result, and the steps that lead to it.
+//! - `report`, `stack_job`: one stack's result, and the steps that lead to it; `state_lock`: what to do about one in the way.
 //!
 //! And one file per command: `resolve`, `affected`, `explain`, `plan`, `apply`, `drift`, `check`, `unlock`, `init`.
 //! They return values; `cli` turns these into text, JSON and exit codes.
@@ -55,6 +55,7 @@ pub mod server;
 mod sparse;
 pub mod stack;
 pub mod stack_job;
+mod state_lock;
 pub mod stop;
 pub mod tool;
 pub mod unlock;

@@ -14,7 +14,7 @@ use super::report::{Report, error_text};
 use super::stack::ChosenStack;
 use super::stop::Stop;
 use super::tool::{ToolChoice, is_terraform, tool_environment, version_of_json, version_of_text};
-use super::{Job, ScannedTree, upstream};
+use super::{Job, ScannedTree, state_lock, upstream};
 use crate::api::{ResultStatus, StackResult};
 use crate::config::effective;
 use crate::config::model::{EnvValue, RepoConfig, Tool};
@@ -236,7 +236,12 @@ impl<'j> StackJob<'j> {
 
     /// What a failed or cut step of the tool is called.
     pub fn step_error(&self, step: &str, ended: &Ended) -> StepError {
-        self.error_of(&format!("{} {step}", self.choice.tool.as_str()), ended)
+        let tool = self.choice.tool.as_str();
+        let error = self.error_of(&format!("{tool} {step}"), ended);
+        match state_lock::advice(&ended.errors, tool, self.stack.key.path()) {
+            Some(advice) => StepError { stop: Stop::failed(format!("{}\n{advice}", error.stop)), ..error },
+            None => error,
+        }
     }
 
     async fn detect(&mut self) -> Result<(), StepError> {

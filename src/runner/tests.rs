@@ -4,6 +4,7 @@ mod applying;
 mod bundles;
 mod change_detection;
 mod ending;
+mod field_reports;
 mod histories;
 mod planning;
 mod reading;

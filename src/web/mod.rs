@@ -4,7 +4,7 @@
 //!
 //! - `page`: answering with HTML, and every answer that is not a page; `guard`: methods, access, security headers.
 //! - `assets`: style sheet, script and icon under names that change with their content.
-//! - `overview`, `runs`, `run`, `repository`, `graph`: one page each.
+//! - `overview`, `runs`, `run`, `repository`, `graph`, `audit`: one page each.
 //! - `run_view`, `stack_view`: a run and its stacks in words; `attention`: the one thing a person must do next.
 //! - `graph_view`: what of a graph is drawn.
 //! - `parts`: badges, times and links as HTML; `links`: addresses of pages, ours and GitHub's.
@@ -22,6 +22,7 @@ use crate::store::Store;
 
 mod assets;
 mod attention;
+mod audit;
 mod graph;
 mod graph_view;
 mod guard;
@@ -72,6 +73,7 @@ pub fn router(pages: Pages) -> Router {
         .route("/", get(overview::show))
         .route("/runs", get(runs::show))
         .route("/runs/{id}", get(run::show))
+        .route("/audit", get(audit::show))
         .route("/repos/{owner}/{repo}", get(repository::show))
         .route("/repos/{owner}/{repo}/graph", get(graph::show))
         .route(assets::ROUTE, get(assets::serve))

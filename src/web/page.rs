@@ -23,6 +23,7 @@ pub struct Shell {
 pub enum Section {
     Overview,
     Runs,
+    Audit,
     #[default]
     Other,
 }

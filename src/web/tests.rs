@@ -13,7 +13,7 @@ use crate::clock::{HandClock, MINUTE_MS, Millis};
 use crate::graph::model::{Edge, EdgeType, Graph, Module, ModuleKind, NodeRef, Stack};
 use crate::ids::{DispatchId, RunId, Sha, StackId, StackKey};
 use crate::plan::summary::PlanSummary;
-use crate::run::model::{Dispatch, DriftSeen, Lock, Repo, Row, Run, Verdict};
+use crate::run::model::{AuditEntry, Dispatch, DriftSeen, Lock, Repo, Row, Run, Verdict};
 use crate::run::scene::{Changes, Effects, PlanText, StoredGraph};
 use crate::run::status::{Mode, VerdictStatus};
 use crate::store::{Installation, MemoryStore, Store};
@@ -382,10 +382,18 @@ async fn hostile_names_are_only_ever_text() {
             ..Changes::default()
         })
         .await;
+    let evil = AuditEntry {
+        at: NOON,
+        actor: EVIL.to_owned(),
+        action: "command".to_owned(),
+        target: EVIL.to_owned(),
+        details: [(EVIL.to_owned(), json!(EVIL))].into(),
+    };
+    world.store.add_audit(&evil).await.unwrap();
     let stack = super::links::stack(&plan.id, &evil_row.key);
     let page = format!("/runs/{}", plan.id);
     let focus = format!("/repos/acme/infra/graph?focus=module:{}", super::links::encoded(EVIL));
-    for address in ["/", "/runs", &page, &stack, "/repos/acme/infra", "/repos/acme/infra/graph", &focus] {
+    for address in ["/", "/runs", "/audit", &page, &stack, "/repos/acme/infra", "/repos/acme/infra/graph", &focus] {
         let html = world.page(address).await;
         assert!(html.contains("alert(&#39;x&#39;)"), "{address} shows the name");
     }
@@ -503,7 +511,7 @@ async fn an_unchanged_page_is_not_sent_again() {
 #[tokio::test]
 async fn every_answer_has_the_security_headers() {
     let world = World::new().await;
-    for address in ["/", "/runs", "/nowhere", super::assets::script()] {
+    for address in ["/", "/runs", "/audit", "/nowhere", super::assets::script()] {
         let (_, headers, _) = world.ask(Request::get(address).body(Body::empty()).unwrap()).await;
         let policy = headers[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
         assert!(policy.contains("script-src 'self';") && policy.contains("frame-ancestors 'none'"), "{policy}");
@@ -553,4 +561,43 @@ async fn closed_pages_show_nothing_but_how_to_open_them() {
     }
     let style = Request::get(super::assets::style()).body(Body::empty()).unwrap();
     assert_eq!(world.router(false).oneshot(style).await.unwrap().status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn the_audit_says_who_did_what_to_what_and_can_be_narrowed() {
+    let world = World::new().await;
+    assert!(words(&world.page("/audit").await).contains("Nothing has happened yet"));
+    let audit = |actor: &str, action: &str, target: &str, details: Value| AuditEntry {
+        at: NOON,
+        actor: actor.to_owned(),
+        action: action.to_owned(),
+        target: target.to_owned(),
+        details: details.as_object().unwrap().clone().into_iter().collect(),
+    };
+    let run = format!("run:{}", id(1));
+    for entry in [
+        audit("stackorder", "moved", &run, json!({ "repo": "acme/infra", "cause": "result" })),
+        audit("octocat", "command", "acme/infra", json!({ "repo": "acme/infra", "reason": EVIL })),
+        audit("octocat", "lock_warning", "pr:acme/infra#42", json!({})),
+        audit("apikey:ci", "unlock", "acme/other//vpc", json!({ "repo": "acme/other" })),
+    ] {
+        world.store.add_audit(&entry).await.unwrap();
+    }
+    let html = world.page("/audit").await;
+    assert!(html.contains(&format!("href=\"/runs/{}\"", id(1))));
+    assert!(html.contains("href=\"https://github.example/acme/infra/pull/42\""));
+    assert!(html.contains("href=\"https://github.example/octocat\""));
+    assert!(!html.contains("<script>alert"));
+    let narrowed = words(&world.page("/audit?actor=octocat&action=command&repo=acme/infra&cursor=").await);
+    assert!(narrowed.contains("octocat command acme/infra") && !narrowed.contains("lock_warning"), "{narrowed}");
+    let none = words(&world.page("/audit?repo=acme/nowhere").await);
+    assert!(none.contains("No entry matches"), "{none}");
+}
+
+#[tokio::test]
+async fn bl_111_a_check_that_is_skipped_because_of_a_lock_says_whose() {
+    let world = World::new().await;
+    applying(&world).await;
+    let html = words(&world.page("/repos/acme/infra").await);
+    assert!(html.contains("no check while #42 holds the lock"), "{html}");
 }

@@ -15,7 +15,7 @@ mod repos;
 mod runs;
 mod scene;
 mod small;
-mod values;
+pub mod values;
 
 /// One test for each story and engine.
 macro_rules! contract {

@@ -219,7 +219,7 @@ struct Comment {
 
 impl From<IssueComment> for IssueCommentEvent {
     fn from(payload: IssueComment) -> Self {
-        let author = sender(payload.comment.user);
+        let (author, by) = (sender(payload.comment.user), sender(payload.sender));
         Self {
             action: payload.action,
             repo: event_repository(payload.repository, payload.installation),
@@ -229,7 +229,8 @@ impl From<IssueComment> for IssueCommentEvent {
             body: payload.comment.body.unwrap_or_default(),
             author: author.login,
             author_is_bot: author.is_bot,
-            sender_is_bot: sender(payload.sender).is_bot,
+            sender_is_bot: by.is_bot,
+            sender: by.login,
         }
     }
 }

@@ -178,6 +178,18 @@ fn case_011_012_a_cycle_in_the_affected_set_schedules_nothing_even_when_the_requ
 }
 
 #[test]
+fn bl_087_two_stacks_that_read_each_other_looped_for_ever() {
+    let graph = small::graph("b <= a, a <= b, free, b <- c");
+    let knotted = resolved(&graph, &["a/x.tf", "b/x.tf", "free/x.tf"]);
+    assert_eq!(knotted.cycles, [["a", "b", "a"]], "told once, with its path");
+    assert!(knotted.waves.is_empty() && knotted.matrix.include.is_empty(), "nothing of it is planned or applied");
+
+    let outside = resolved(&graph, &["free/x.tf"]);
+    assert!(outside.cycles.is_empty());
+    assert_eq!(rows(&outside), ["0 free (changed)"], "what the cycle does not reach is planned");
+}
+
+#[test]
 fn external_stacks_are_listed_and_never_scheduled() {
     let mut graph = small::graph("a <- acme/net//x, acme/up//y <- a");
     for stack in graph.stacks.iter_mut().filter(|stack| stack.key.contains("//")) {

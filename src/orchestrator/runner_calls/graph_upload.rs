@@ -198,6 +198,7 @@ fn resolve_upload(
     may_upload(&run, next.scene.rows(id).next().is_none(), &next.scene.repo, request)?;
     let duplicates = validate::duplicate_keys(&request.graph);
     if !duplicates.is_empty() {
+        next.caused_by(format!("workflow_run:{}", run.workflow_run_id), "graph upload");
         let now = next.now;
         let run = next.run_mut(id);
         run.warn(format!("the uploaded graph names {} twice", duplicates.join(", ")));

@@ -92,7 +92,7 @@ async fn case_055_of_two_pull_requests_that_ask_at_once_one_wins_and_the_other_l
         assert_eq!(applies, [first]);
         let refused = world.audited("command").await.into_iter().find(|details| details["accepted"] == false).unwrap();
         assert_eq!(refused["pr"], 3 - first);
-        assert_eq!(refused["reason"], format!("5: #{first} took the lock first"));
+        assert_eq!(refused["reason"], format!("layer 5, locks: #{first} took the lock first"));
     }
 }
 

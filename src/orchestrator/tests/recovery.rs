@@ -16,7 +16,7 @@ impl World {
     }
 
     /// `stackorder apply vpc` at this head, whose job has claimed.
-    async fn half_applied(&self, head: Sha) -> RunId {
+    pub(super) async fn half_applied(&self, head: Sha) -> RunId {
         self.plan(head.clone()).await;
         self.app.commented(&self.repo().await, 1, 5, "ada", "stackorder apply vpc").await.unwrap();
         let run = self.runs().await.into_iter().find(|run| run.mode == Mode::Apply).expect("the apply started");

@@ -79,7 +79,7 @@ fn stack_content(scene: &Scene, run: &Run, row: &Row, context: &Context) -> Cont
     if row.status == RowStatus::Applying && row.waiting_for_approval {
         content.summary.push_str(&approvals(scene, run, context));
     }
-    content.summary.push_str(&body::summary(scene, row.wave, row, context));
+    content.summary.push_str(&body::summary(scene, row.wave, row, None, context));
     content
 }
 

@@ -16,10 +16,17 @@ pub fn verdicts<'s>(scene: &'s Scene, row: &'s Row) -> impl Iterator<Item = &'s 
     scene.verdicts.values().filter(move |verdict| verdict.run_id == row.run_id && verdict.key == row.key)
 }
 
-/// The summary of a stack's check, as Markdown. The wave is the one to show, whatever run the row is of.
-pub fn summary(scene: &Scene, wave: u32, row: &Row, context: &Context) -> String {
+/// The summary of a stack's check, as Markdown. The wave is the one to show, whatever run the row is of; `more_fitting`
+/// replaces what its status alone would advise.
+pub fn summary(
+    scene: &Scene,
+    wave: u32,
+    row: &Row,
+    more_fitting: Option<(String, Topic)>,
+    context: &Context,
+) -> String {
     let mut out = place(wave, row, context);
-    if let Some((advice, topic)) = advice(row) {
+    if let Some((advice, topic)) = more_fitting.or_else(|| advice(row)) {
         out.push_str(&format!("\n{advice} {}\n", topic.link()));
     }
     if let Some(lock) = locks::foreign(scene, &row.key) {
@@ -37,7 +44,11 @@ pub fn summary(scene: &Scene, wave: u32, row: &Row, context: &Context) -> String
         out.push_str(&format!("\n{}", verdict_table(&verdicts).fit(VERDICTS_BYTES_MAX)));
     }
     if !row.plan_artifact.is_empty() {
-        let until = row.plan_artifact_expires_at.map(|at| format!(", until {}", rfc3339(at))).unwrap_or_default();
+        let until = match row.plan_artifact_expires_at {
+            Some(at) if at <= context.now => format!(", expired since {}: its job plans it again", rfc3339(at)),
+            Some(at) => format!(", until {}", rfc3339(at)),
+            None => String::new(),
+        };
         out.push_str(&format!("\nPlan artifact {}{until}\n", escape::code(&row.plan_artifact)));
     }
     if !row.plan_digest.is_empty() {

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 use super::check::{Check, CheckStatus, Conclusion};
 use super::pull::{self, Pull, applies_at};
+use super::waiting::Waiting;
 use super::{Context, escape};
 use crate::config::model::ApplyMode;
 use crate::ids::{RunId, Sha};
@@ -197,7 +198,7 @@ impl PerStack {
 
 /// All stacks as a table, for the text of a roll-up.
 fn table_of(rows: &[(u32, &crate::run::model::Row)]) -> String {
-    super::table::stacks(rows).fit(TEXT_BYTES_MAX)
+    super::table::stacks(rows, &Waiting::default()).fit(TEXT_BYTES_MAX)
 }
 
 /// How a roll-up's rows are ordered when they are those of a view.

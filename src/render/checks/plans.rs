@@ -1,10 +1,11 @@
 //! Checks of the plans of one commit: the roll-up, each stack, and named verdicts.
 
-use super::{Content, PLAN, PerStack, TEXT_BYTES_MAX, body, check, roll_up, rows_of, table_of};
+use super::{Content, PLAN, PerStack, TEXT_BYTES_MAX, body, check, roll_up, rows_of};
 use crate::guide::Topic;
 use crate::render::check::{Check, CheckStatus, Conclusion};
+use crate::render::waiting::Waiting;
 use crate::render::words;
-use crate::render::{Context, changes, escape, lists};
+use crate::render::{Context, changes, escape, lists, table};
 use crate::run::model::{Row, Run, Verdict};
 use crate::run::plan_view::PlanView;
 use crate::run::scene::Scene;
@@ -16,13 +17,15 @@ const VERDICTS_BYTES_MAX: usize = 30_000;
 /// The checks at the view's first commit; rows of its other commits have theirs where they were planned.
 pub fn checks(scene: &Scene, view: &PlanView<'_>, context: &Context) -> Vec<Check> {
     let Some(newest) = view.runs.first() else { return Vec::new() };
-    let rows = rows_of(scene, view);
-    let mut checks = vec![check(context, newest, PLAN.to_owned(), roll_up_content(scene, view, &rows, context))];
+    let (rows, waiting) = (rows_of(scene, view), Waiting::of(scene, view));
+    let content = roll_up_content(scene, view, &rows, &waiting, context);
+    let mut checks = vec![check(context, newest, PLAN.to_owned(), content)];
     let per_stack = PerStack::of(scene, view.rows.len());
     for (wave, row) in rows {
         let Some(run) = scene.run(&row.run_id).filter(|run| run.sha == view.sha) else { continue };
         if per_stack.shows(row.status.is_done_planning()) {
-            checks.push(check(context, run, format!("{PLAN}: {}", row.key), stack_content(scene, wave, row, context)));
+            let content = stack_content(scene, wave, row, &waiting, context);
+            checks.push(check(context, run, format!("{PLAN}: {}", row.key), content));
         }
         if per_stack.shows(true) {
             checks.extend(body::verdicts(scene, row).map(|verdict| verdict_check(run, verdict, context)));
@@ -33,7 +36,7 @@ pub fn checks(scene: &Scene, view: &PlanView<'_>, context: &Context) -> Vec<Chec
             let content = Content {
                 status: CheckStatus::Completed(Conclusion::Cancelled),
                 title: "Not planned: its job was never started".to_owned(),
-                summary: body::summary(scene, row.wave, row, context),
+                summary: body::summary(scene, row.wave, row, None, context),
                 text: String::new(),
             };
             checks.push(check(context, run, format!("{PLAN}: {}", row.key), content));
@@ -56,10 +59,16 @@ fn never_planned<'s>(scene: &'s Scene, view: &PlanView<'s>) -> Vec<(&'s Run, &'s
     found
 }
 
-fn roll_up_content(scene: &Scene, view: &PlanView<'_>, rows: &[(u32, &Row)], context: &Context) -> Content {
-    let roll_up = roll_up::of_plans(view, rows);
+fn roll_up_content(
+    scene: &Scene,
+    view: &PlanView<'_>,
+    rows: &[(u32, &Row)],
+    waiting: &Waiting,
+    context: &Context,
+) -> Content {
+    let roll_up = roll_up::of_plans(view, rows, waiting);
     let mut summary = format!("{}\n\n", escape::text(&roll_up.title));
-    if let Some((advice, topic)) = advice(roll_up.status) {
+    if let Some((advice, topic)) = advice(roll_up.status, waiting) {
         summary.push_str(&format!("{advice} {}\n\n", topic.link()));
     }
     let against: Vec<String> = view
@@ -78,13 +87,22 @@ fn roll_up_content(scene: &Scene, view: &PlanView<'_>, rows: &[(u32, &Row)], con
     if let Some(run) = view.runs.first() {
         summary.push_str(&format!("{}\n", context.run_link(&run.id)));
     }
-    Content { status: roll_up.status, title: roll_up.title, summary, text: table_of(rows) }
+    Content {
+        status: roll_up.status,
+        title: roll_up.title,
+        summary,
+        text: table::stacks(rows, waiting).fit(TEXT_BYTES_MAX),
+    }
 }
 
-fn advice(status: CheckStatus) -> Option<(&'static str, Topic)> {
+fn advice(status: CheckStatus, waiting: &Waiting) -> Option<(&'static str, Topic)> {
     match status {
         CheckStatus::Completed(Conclusion::Failure) => {
             Some(("Repair what failed and push, or comment `stackorder plan` to plan again.", Topic::PlanFailed))
+        }
+        CheckStatus::Completed(Conclusion::ActionRequired) if !waiting.is_empty() => {
+            let advice = "Apply the pull request; what waits is planned again after what it waits for.";
+            Some((advice, Topic::NewPlans))
         }
         CheckStatus::Completed(Conclusion::ActionRequired) => Some((
             "The runners planned, and the server did not confirm it. This is no green light: \
@@ -97,13 +115,17 @@ fn advice(status: CheckStatus) -> Option<(&'static str, Topic)> {
     }
 }
 
-fn stack_content(scene: &Scene, wave: u32, row: &Row, context: &Context) -> Content {
+fn stack_content(scene: &Scene, wave: u32, row: &Row, waiting: &Waiting, context: &Context) -> Content {
     let ended = CheckStatus::Completed;
     let (status, title) = match row.status {
         RowStatus::Pending => (CheckStatus::Queued, "Queued".to_owned()),
         RowStatus::Planning | RowStatus::Applying => (CheckStatus::InProgress, "Planning".to_owned()),
         RowStatus::Planned | RowStatus::Applied => (ended(Conclusion::Success), words::planned(row)),
         RowStatus::Noop | RowStatus::Skipped => (ended(Conclusion::Success), "Nothing to plan".to_owned()),
+        RowStatus::Failed if waiting.holds(row) => {
+            let title = waiting.words(row).unwrap_or_default();
+            (ended(Conclusion::Neutral), words::capitalised(&title))
+        }
         RowStatus::Failed | RowStatus::Blocked => (ended(Conclusion::Failure), words::capitalised(&words::status(row))),
         RowStatus::Unknown => (ended(Conclusion::Failure), "Unknown: its job ended without a result".to_owned()),
         RowStatus::Unconfirmed => {
@@ -114,7 +136,7 @@ fn stack_content(scene: &Scene, wave: u32, row: &Row, context: &Context) -> Cont
     Content {
         status,
         title,
-        summary: body::summary(scene, wave, row, context),
+        summary: body::summary(scene, wave, row, waiting.advice(row), context),
         text: changes::of_row(row, plan_text, TEXT_BYTES_MAX).unwrap_or_default(),
     }
 }

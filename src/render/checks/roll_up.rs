@@ -4,6 +4,7 @@ use crate::ids::StackKey;
 use crate::render::check::{CheckStatus, Conclusion};
 use crate::render::pull::{self, Pull};
 use crate::render::queue;
+use crate::render::waiting::Waiting;
 use crate::render::words::{self, count};
 use crate::run::model::{Row, Run};
 use crate::run::plan_view::PlanView;
@@ -28,18 +29,18 @@ impl RollUp {
     }
 }
 
-/// The roll-up of a plan view; its rows come with the wave to show.
-pub fn of_plans(view: &PlanView<'_>, rows: &[(u32, &Row)]) -> RollUp {
+/// The roll-up of a plan view; its rows come with the wave to show. What waits for a new stack is no failure.
+pub fn of_plans(view: &PlanView<'_>, rows: &[(u32, &Row)], waiting: &Waiting) -> RollUp {
     const BROKEN: [RowStatus; 3] = [RowStatus::Failed, RowStatus::Blocked, RowStatus::Unknown];
     let Some(newest) = view.runs.first() else {
         return RollUp::new(CheckStatus::Queued, "Waiting for resolve");
     };
     let all = || rows.iter().map(|(_, row)| *row);
-    let broken = words::tally(all(), &BROKEN);
+    let broken = words::tally(all().filter(|row| !waiting.holds(row)), &BROKEN);
     if !broken.is_empty() {
         return RollUp::ended(Conclusion::Failure, format!("{broken} of {}", count(rows.len(), "stack")));
     }
-    if view.status() == Some(RunStatus::Failed) {
+    if waiting.status(view) == Some(RunStatus::Failed) {
         return RollUp::ended(Conclusion::Failure, failure(newest));
     }
     let resolved = newest.status != RunStatus::Pending || view.rows.values().any(|row| row.run_id == newest.id);
@@ -55,6 +56,11 @@ pub fn of_plans(view: &PlanView<'_>, rows: &[(u32, &Row)]) -> RollUp {
     let unconfirmed = all().filter(|row| row.status == RowStatus::Unconfirmed).count();
     if unconfirmed > 0 || view.status() == Some(RunStatus::Unconfirmed) {
         let title = format!("Unconfirmed: the server did not confirm {}", count(unconfirmed.max(1), "plan"));
+        return RollUp::ended(Conclusion::ActionRequired, title);
+    }
+    if !waiting.is_empty() {
+        let title =
+            format!("{} of {} to be planned after what they wait for", waiting.len(), count(rows.len(), "stack"));
         return RollUp::ended(Conclusion::ActionRequired, title);
     }
     if rows.is_empty() {

@@ -22,6 +22,7 @@ use crate::run::progress;
 use crate::run::report::{self, Refused, Reporter};
 use crate::run::scene::{Changes, JobKind, Scene};
 use crate::run::status::{Mode, RowStatus, Trigger};
+use crate::run::transitions;
 use crate::run::waves::{fresh_plan_row, new_upstreams};
 use crate::waves::waves;
 
@@ -162,6 +163,7 @@ impl Story {
         let changes = next.into_changes();
         laws::commit(&mut self.scene, &changes);
         laws::hold(&before, &self.scene, &after, self.now);
+        transitions::tests::explain(&before, &changes, &self.scene);
         self.changes = changes;
         answer
     }
@@ -509,12 +511,13 @@ impl Story {
         jobs.filter_map(|job| job.payload["body"].as_str().map(str::to_owned)).collect()
     }
 
-    /// `action via-or-reason` of the last step's audit rows.
+    /// `action via-or-reason` of the last step's audit rows, besides the one of what moved.
     pub fn audited(&self) -> Vec<String> {
         self.changes
             .effects
             .audit
             .iter()
+            .filter(|entry| entry.action != transitions::ACTION)
             .map(|entry| match entry.details.get("via").and_then(|via| via.as_str()) {
                 Some(via) => format!("{} {} via {via}", entry.action, entry.target),
                 None => format!("{} {}", entry.action, entry.target),

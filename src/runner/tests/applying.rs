@@ -272,3 +272,58 @@ async fn a_second_interrupt_kills() {
     assert!(matches!(applied, Err(Stop::Failed(_))), "{applied:?}");
     assert_eq!(world.results().await.len(), 2);
 }
+
+#[tokio::test]
+async fn bl_083_a_cancelled_apply_was_killed_without_a_chance_to_drop_its_state_lock() {
+    let mut world = World::new().await;
+    let (bundle, digest) = bundle(&world).await;
+    world.answer_claim(&fresh_claim(&digest)).await;
+    world.answer_result().await;
+    world.set("STUB_APPLY_WAITS", "1");
+
+    let (_, ()) = tokio::join!(apply_in(&world, Some(&bundle)), async {
+        world.is_applying().await;
+        world.interrupt();
+    });
+
+    assert!(world.printed().contains("stopping gracefully"), "the tool heard it and was waited for");
+    assert_eq!(world.results().await[0]["error_text"], "interrupted", "and the row says so");
+}
+
+#[tokio::test]
+async fn bl_140_another_bundle_than_the_recorded_one_was_applied() {
+    let world = World::new().await;
+    let (bundle, digest) = bundle(&world).await;
+    world.answer_claim(&fresh_claim(&digest.replace(|digit: char| digit.is_ascii_digit(), "e"))).await;
+    world.answer_result().await;
+    refusal(apply_in(&world, Some(&bundle)).await);
+    assert!(!world.calls().contains(&"apply".to_owned()));
+}
+
+#[tokio::test]
+async fn bl_141_an_expired_plan_one_that_is_missing_and_one_that_differs_were_one_error() {
+    // Past its retention: planned again, and applied because it does the same.
+    let world = World::new().await;
+    world.answer_claim(&expired_claim()).await;
+    world.answer_result().await;
+    world.clock.advance(10_000);
+    apply_in(&world, None).await.unwrap();
+    assert!(world.calls().contains(&"plan".to_owned()));
+
+    // Within it, and not to be had: nothing is applied, and it is not called expired.
+    let world = World::new().await;
+    world.answer_claim(&fresh_claim("abc")).await;
+    world.answer_result().await;
+    let told = refusal(apply_in(&world, Some("/nonexistent")).await);
+    assert!(told.contains("could not be fetched") && !told.contains("expired"), "{told}");
+    assert!(!world.calls().contains(&"apply".to_owned()));
+
+    // Past it, and different by now: refused by address.
+    let world = World::new().await;
+    world.answer_claim(&expired_claim()).await;
+    world.answer_result().await;
+    world.clock.advance(10_000);
+    world.set_plan(&["terraform_data.it", "terraform_data.more"]);
+    let told = refusal(apply_in(&world, None).await);
+    assert!(told.contains("terraform_data.more"), "{told}");
+}

@@ -478,3 +478,22 @@ fn bl_061_the_cost_grew_with_the_number_of_changes_and_not_of_files() {
         assert_eq!(resolution.waves.len(), count, "each stack reads the one before it");
     }
 }
+
+#[test]
+fn bl_089_a_stack_that_named_itself_or_an_edge_that_was_switched_off_was_a_cycle() {
+    let files = reader_of_net(&remote_state("\"net.tfstate\""))
+        .with("stacks/app/.stackorder.yaml", "ignore_inferred: [stacks/net]\n")
+        .with("stacks/net/.stackorder.yaml", "depends_on: [stacks/app]\n");
+    let graph = scanned(&files);
+    assert_eq!(edges(&graph), ["stacks/net depends_on stacks/app"]);
+    let told = warnings(&graph);
+    assert!(told.iter().any(|line| line.contains("ignore_inferred drops the edge")), "{told:?}");
+
+    let files = MemoryFiles::default()
+        .with("stacks/a/main.tf", S3)
+        .with("stacks/a/.stackorder.yaml", "depends_on: [stacks/a]\n")
+        .with("stacks/b/main.tf", S3);
+    let graph = scanned(&files);
+    assert_eq!(edges(&graph), Vec::<String>::new());
+    assert_eq!(warnings(&graph), ["stacks/a/.stackorder.yaml: stacks/a depends on itself; the entry is dropped"]);
+}

@@ -68,7 +68,7 @@ pub struct Answer {
 }
 
 /// Ends with the test.
-struct Server(Child);
+pub struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
@@ -364,7 +364,7 @@ impl Answer {
 }
 
 /// The server's process, its address and its log, once it says that it serves.
-fn serve(variables: &[(&str, String)]) -> (Server, String, Arc<Mutex<Vec<Value>>>) {
+pub fn serve(variables: &[(&str, String)]) -> (Server, String, Arc<Mutex<Vec<Value>>>) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_stackorder"))
         .arg("serve")
         .env_clear()
