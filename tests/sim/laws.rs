@@ -252,10 +252,10 @@ impl Laws {
             let serves_one = !self.dispatches.values().any(twice);
             self.law("I7 a workflow run serves one dispatch", serves_one, || format!("{dispatch:?}"));
             let old = self.dispatches.insert(dispatch.id.clone(), dispatch.clone());
-            if let Some(old) = old.filter(|old| old.completed_at.is_some()) {
-                let stays = old.workflow_run_id == dispatch.workflow_run_id;
-                self.law("a closed dispatch is bound no more", stays, || format!("{old:?} -> {dispatch:?}"));
-            }
+            let is_open = |old: &Dispatch| old.completed_at.is_none();
+            let same = |old: &Dispatch| old.workflow_run_id == dispatch.workflow_run_id;
+            let stays = old.as_ref().is_none_or(|old| is_open(old) || same(old));
+            self.law("a closed dispatch is bound no more", stays, || format!("{old:?} -> {dispatch:?}"));
         }
     }
 

@@ -35,8 +35,8 @@ const WORKERS: usize = 3;
 pub const TICKS: usize = 320;
 /// Steps of servers in one tick, at most.
 const POLLS_MAX: usize = 120;
-/// Longer than anything is waited for before it is given up.
-const REST_MS: Millis = 40 * MINUTE_MS;
+/// Longer than anything is waited for before it is given up, and than the hourly look at what was missed.
+const REST_MS: Millis = 70 * MINUTE_MS;
 /// Steps within which everything ends once nothing goes wrong any more.
 const REST_STEPS: usize = 20_000;
 const RETENTION: Retention =
