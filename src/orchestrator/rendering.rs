@@ -23,6 +23,9 @@ const PLANS_LOOKED_AT: u32 = 200;
 /// Name of the sticky comment among what was rendered.
 const STICKY: &str = "sticky";
 
+/// In place of the id of a check that is being created: it may be there, or not.
+const BEING_CREATED: i64 = -1;
+
 /// Whether a rendering was done, or somebody else is at it.
 pub(super) enum Turn {
     Done,
@@ -39,8 +42,11 @@ impl App {
         }
         let rendering = self.render_pull_now(repo, number);
         let Some(done) = while_held(RENEW_EVERY, take, rendering).await else { return Ok(Turn::Busy) };
+        let held = self.store.lease(&lease).await?.is_some_and(|lease| lease.holder == holder);
         self.store.release_lease(&lease, holder).await?;
-        done.map(|()| Turn::Done)
+        done?;
+        // Somebody else had the lease meanwhile and may have written before this did: what is newest is written once more.
+        Ok(if held { Turn::Done } else { Turn::Busy })
     }
 
     /// Asks for a rendering of each pull request whose newest plan has one of these stacks: who locks them has changed.
@@ -131,16 +137,26 @@ impl App {
     }
 
     /// Updates by id, creates when unknown or gone, and sends nothing that GitHub already has.
-    async fn write_check(&self, github: &RepoRef, check: &Check) -> Result<()> {
+    ///
+    /// That it is about to be written is noted first: whoever comes after a writer that died knows that what was noted as
+    /// written before may not be what GitHub shows.
+    pub(super) async fn write_check(&self, github: &RepoRef, check: &Check) -> Result<()> {
         let scope = checks_scope(github, &check.head_sha);
         let digest = digest_of_check(check);
         let known = self.store.rendered(&scope, &check.name).await?;
         if known.as_ref().is_some_and(|known| known.digest == digest) {
             return Ok(());
         }
-        let updated = match &known {
-            Some(known) => match self.github.update_check(github, known.github_id, check).await {
-                Ok(()) => Some(known.github_id),
+        let id = known.as_ref().map(|known| known.github_id);
+        let begun = Rendered { github_id: id.unwrap_or(BEING_CREATED), digest: String::new() };
+        self.store.save_rendered(&scope, &check.name, &begun).await?;
+        let id = match id {
+            Some(BEING_CREATED) => self.find_own_check(github, check).await?,
+            id => id,
+        };
+        let updated = match id {
+            Some(id) => match self.github.update_check(github, id, check).await {
+                Ok(()) => Some(id),
                 Err(GitHubError::NotFound { .. }) => None,
                 Err(error) => return Err(error.into()),
             },
@@ -151,6 +167,15 @@ impl App {
             None => self.github.create_check(github, check).await?,
         };
         Ok(self.store.save_rendered(&scope, &check.name, &Rendered { github_id: id, digest }).await?)
+    }
+
+    /// The check that a writer may have created before it died.
+    async fn find_own_check(&self, github: &RepoRef, check: &Check) -> Result<Option<i64>> {
+        let bot = self.github.bot_login().await?;
+        let slug = bot.strip_suffix("[bot]").unwrap_or(&bot);
+        let found = self.github.checks(github, &check.head_sha, Some(&check.name)).await?;
+        let own = found.into_iter().filter(|one| one.name == check.name && one.app_slug.eq_ignore_ascii_case(slug));
+        Ok(own.map(|one| one.id).max())
     }
 
     /// One comment of ours, found by id, else by marker and author. A deleted one comes back only if `recreate`.
@@ -168,6 +193,10 @@ impl App {
         let known = self.store.rendered(&scope, name).await?;
         if known.as_ref().is_some_and(|known| known.digest == digest || (known.github_id == 0 && !recreate)) {
             return Ok(());
+        }
+        if let Some(known) = &known {
+            let begun = Rendered { digest: String::new(), ..known.clone() };
+            self.store.save_rendered(&scope, name, &begun).await?;
         }
         let id = match known.filter(|known| known.github_id != 0) {
             Some(known) => match self.github.edit_comment(github, known.github_id, body).await {

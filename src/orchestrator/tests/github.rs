@@ -39,6 +39,8 @@ pub struct Script {
     pub reactions: Vec<(i64, Reaction)>,
     /// Every write is answered with 502.
     pub is_down: bool,
+    /// It writes checks, and its answers are lost.
+    pub is_unheard: bool,
     /// So is the question for the head of a branch.
     pub is_mute: bool,
     /// Closing an issue fails.
@@ -114,6 +116,7 @@ impl Scripted {
             checks: BTreeMap::new(),
             reactions: Vec::new(),
             is_down: false,
+            is_unheard: false,
             is_mute: false,
             is_stubborn: false,
             meanwhile: None,
@@ -253,11 +256,14 @@ impl Api for Scripted {
         let mut script = self.writable()?;
         let id = script.new_id();
         script.checks.insert(id, check.clone());
-        Ok(id)
+        if script.is_unheard { Err(temporary("the answer")) } else { Ok(id) }
     }
     async fn update_check(&self, _: &RepoRef, id: i64, check: &Check) -> Result<()> {
         let mut script = self.writable()?;
         let known = script.checks.get_mut(&id).map(|known| *known = check.clone());
+        if script.is_unheard {
+            return Err(temporary("the answer"));
+        }
         known.map_or_else(nothing, Ok)
     }
     async fn checks(&self, _: &RepoRef, sha: &Sha, name: Option<&str>) -> Result<Vec<CheckRunFacts>> {

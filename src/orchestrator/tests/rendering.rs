@@ -1,7 +1,7 @@
 //! What stands on GitHub, and what becomes of it when people or GitHub interfere.
 
 use super::*;
-use crate::github::api::Conclusion;
+use crate::github::api::{Check, Conclusion};
 
 impl World {
     /// Whether the pull request has the comment with this first line.
@@ -69,4 +69,37 @@ async fn case_111_while_github_fails_the_state_moves_on_and_the_next_rendering_r
         world.check('a', "stackorder/apply: vpc").unwrap(),
         "success | 1 added, 0 changed, 0 destroyed, 0 replaced"
     );
+}
+
+#[tokio::test]
+async fn a_check_whose_writer_died_before_it_could_note_it_is_found_and_written_again() {
+    let world = World::new().await;
+    let github = repo_ref(&world.repo().await);
+    let check = |title: &str| Check {
+        name: "stackorder/plan".to_owned(),
+        head_sha: sha('a'),
+        status: CheckStatus::Queued,
+        title: title.to_owned(),
+        summary: String::new(),
+        text: String::new(),
+        details_url: String::new(),
+        external_id: String::new(),
+    };
+    let shown = || world.github.script().checks.values().map(|check| check.title.clone()).collect::<Vec<_>>();
+
+    // Created, and nobody heard under which id.
+    world.github.script().is_unheard = true;
+    world.app.write_check(&github, &check("one")).await.unwrap_err();
+    world.github.script().is_unheard = false;
+    assert_eq!(shown(), ["one"]);
+    world.app.write_check(&github, &check("one")).await.unwrap();
+    assert_eq!(shown(), ["one"], "there is no second one");
+
+    // What was noted last is not what stands there: the same as before the death is no reason to write nothing.
+    world.github.script().is_unheard = true;
+    world.app.write_check(&github, &check("two")).await.unwrap_err();
+    world.github.script().is_unheard = false;
+    assert_eq!(shown(), ["two"]);
+    world.app.write_check(&github, &check("one")).await.unwrap();
+    assert_eq!(shown(), ["one"]);
 }
