@@ -210,6 +210,7 @@ impl App {
     pub(super) async fn gather(&self, repo: &Repo, pull: PullRequest, asked: &Asked<'_>) -> Result<Gathered> {
         let scene = self.store.pull_scene(repo.id, pull.number).await?;
         let wanted = scene.as_ref().map(|scene| wanted(scene, asked)).unwrap_or_default();
+        self.free_what_was_merged(repo, pull.number, &wanted.selected).await?;
         self.gather_for(repo, pull, asked, wanted).await
     }
 
@@ -225,8 +226,6 @@ impl App {
         let github = repo_ref(repo);
         let policy = repo.policy();
         let selected = &wanted.selected;
-        self.free_what_was_merged(repo, pull.number, selected).await?;
-
         let default_head = self.github.branch_head(&github, &repo.default_branch).await?;
         let (stack_files, unreadable_files) = self.stack_files(repo, &default_head, selected).await?;
 

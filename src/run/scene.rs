@@ -345,7 +345,9 @@ impl Changes {
             locks_taken,
             changed_at,
             effects,
-            ..
+            // Both changes are of one repository, whose locks count as they were seen first.
+            repo_id: _,
+            locks_version: _,
         } = other;
         self.new_runs.extend(new_runs);
         self.runs.extend(runs);
