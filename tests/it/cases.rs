@@ -1,7 +1,9 @@
 //! Every corner case and every failure has a test that says its number, and `docs/cases.md` lists them all.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::tidy::{root, rust_files};
 
 const CASES: u32 = 160;
 const FAILURES: u32 = 24;
@@ -134,22 +136,4 @@ fn module(file: &Path) -> String {
     }
     // `tests/it/cases.rs` is `cases` of the binary `it`.
     names.join("::")
-}
-
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn rust_files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(rust_files(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-    found.sort();
-    found
 }

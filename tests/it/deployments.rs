@@ -8,41 +8,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::api_refusals::world::{REPOSITORY, World, sent};
+use crate::workflows::run_workflow;
 
 const PATIENCE: Duration = Duration::from_secs(120);
-/// As the wrapper of a repository, with jobs that only say that they run.
-const RUN_WORKFLOW: &str = "\
-name: stackorder run
-run-name: stackorder ${{ inputs.mode }} ${{ inputs.run_id }} wave ${{ inputs.wave }}
-on:
-  workflow_dispatch:
-    inputs:
-      run_id:
-        type: string
-        required: true
-      mode:
-        type: string
-        required: true
-      wave:
-        type: string
-        required: false
-      sha:
-        type: string
-        required: false
-      stacks:
-        type: string
-        required: true
-jobs:
-  run:
-    name: ${{ inputs.mode }} wave ${{ inputs.wave }} ${{ matrix.key }}
-    runs-on: ubuntu-latest
-    environment: ${{ matrix.environment }}
-    strategy:
-      matrix:
-        include: ${{ fromJSON(inputs.stacks) }}
-    steps:
-      - run: echo goes on
-";
 const CONFIGURATION: &str = "version: 1\nenvironments:\n  \"stacks/\": production\napply:\n  from_plan: false\n";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,7 +24,7 @@ async fn an_environment_asks_the_server_before_it_lets_a_job_go_on() {
     }
     let file = |text: &str| Some(text.as_bytes().to_vec());
     let files = [
-        (".github/workflows/stackorder-run.yml", file(RUN_WORKFLOW)),
+        (".github/workflows/stackorder-run.yml", file(&run_workflow("timeout-minutes: 5", "echo goes on"))),
         ("stackorder.yaml", file(CONFIGURATION)),
         ("stacks/vpc/main.tf", file("# before\n")),
     ];

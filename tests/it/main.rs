@@ -10,7 +10,7 @@
 //! - `configuration`: checking a configuration and showing what counts for a stack; `init`: the first files of a
 //!   repository; `generated`: large repositories with known answers.
 //! - `admin`: keys and queue as an operator types them; `doctor`: what the doctor says of each thing that may be wrong with a set-up.
-//! - `store_contract`: one suite for every store; `restart`: a server that starts on years of history; `actions`: the shell of the actions; `tidy`: who may use whom;
+//! - `store_contract`: one suite for every store; `restart`: a server that starts on years of history; `actions`: the shell of the actions; `tidy`: who may use whom; `workflows`: the workflow file a server dispatches;
 //!   `cases`: every corner case and failure has its test; `readme`: what the documents promise;
 //!   `guides`: headings that texts link to.
 
@@ -39,6 +39,7 @@ mod scan_fixtures;
 mod store_contract;
 mod story;
 mod tidy;
+mod workflows;
 
 /// Sorts behind every other test, so it is the last to start.
 mod zz_not_run {

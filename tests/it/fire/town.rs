@@ -11,6 +11,8 @@ use stackorder::scan::{MemoryFiles, ScanOptions, Scanned, scan};
 
 use super::time::Time;
 
+use crate::workflows::run_workflow;
+
 const OWNER: &str = "acme";
 pub const WEBHOOK_SECRET: &str = "the secret of these tests";
 /// Pull requests of one repository: each merge makes GitHub look at all that are open.
@@ -89,7 +91,10 @@ impl Town {
             let files = [
                 ("stackorder.yaml", file(CONFIGURATION)),
                 (".github/workflows/stackorder-plan.yml", file(PLAN_WORKFLOW)),
-                (".github/workflows/stackorder-run.yml", file(RUN_WORKFLOW)),
+                (
+                    ".github/workflows/stackorder-run.yml",
+                    file(&run_workflow("permissions: { id-token: write, contents: read }", RUN_JOB)),
+                ),
             ];
             github.commit(&repo, "main", "Begin", "alice", &files).unwrap();
         }
@@ -199,46 +204,12 @@ jobs:
           path: bundle
 "#;
 
-const RUN_WORKFLOW: &str = r#"
-name: stackorder run
-run-name: stackorder ${{ inputs.mode }} ${{ inputs.run_id }} wave ${{ inputs.wave }}
-on:
-  workflow_dispatch:
-    inputs:
-      run_id:
-        type: string
-        required: true
-      mode:
-        type: string
-        required: true
-      wave:
-        type: string
-        required: false
-      sha:
-        type: string
-        required: false
-      stacks:
-        type: string
-        required: true
-jobs:
-  run:
-    name: ${{ inputs.mode }} wave ${{ inputs.wave }} ${{ matrix.key }}
-    runs-on: ubuntu-latest
-    environment: ${{ matrix.environment }}
-    permissions:
-      id-token: write
-      contents: read
-    strategy:
-      fail-fast: false
-      matrix:
-        include: ${{ fromJSON(inputs.stacks) }}
-    steps:
-      - run: |
+/// What a dispatched job does: it asks at the door.
+const RUN_JOB: &str = r#"|
           exec 3<>"/dev/tcp/127.0.0.1/$DOOR"
           printf '%s\n' "mode=${{ inputs.mode }}" "repo=$GITHUB_REPOSITORY" "key=${{ matrix.key }}" \
             "run=${{ inputs.run_id }}" "sha=${{ inputs.sha }}" "bundle=${{ matrix.bundle_sha256 }}" \
             "workflow_run=$GITHUB_RUN_ID" "attempt=$GITHUB_RUN_ATTEMPT" \
             "url=$ACTIONS_ID_TOKEN_REQUEST_URL" "token=$ACTIONS_ID_TOKEN_REQUEST_TOKEN" "" >&3
           read -r code <&3
-          exit "$code"
-"#;
+          exit "$code""#;
