@@ -32,6 +32,8 @@ mod time;
 mod town;
 #[path = "../tests/it/fire/wire.rs"]
 mod wire;
+#[path = "../tests/it/workflows.rs"]
+mod workflows;
 
 #[path = "server/site.rs"]
 mod site;
