@@ -223,6 +223,58 @@ async fn failure_16_a_good_credential_for_something_else_is_forbidden() {
     assert_eq!(world.state().await, before);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_may_hands_out_keys_and_takes_them_back() {
+    let world = World::new().await;
+    let giver = world.key("giver", &["--scope", "keys", "--scope", "read", "--repo", REPOSITORY]).await;
+    let reader = world.key("reader", &["--scope", "read"]).await;
+    let before = world.state().await;
+    let ask = |key: &str, body: Value| world.post("/v1/keys").json(&body).bearer_auth(key);
+    let good = json!({ "name": "nightly", "scopes": ["read"], "repos": [REPOSITORY], "days": 1 });
+    let with = |field: &str, value: Value| {
+        let mut body = good.clone();
+        body[field] = value;
+        ask(&giver, body)
+    };
+    sent(ask(&reader, good.clone())).await.refuses("a key that may only read", 403, "forbidden");
+    sent(world.get("/v1/keys").bearer_auth(&reader)).await.refuses("a key that may only read", 403, "forbidden");
+    sent(with("scopes", json!(["apply"]))).await.refuses("more than it may", 403, "forbidden");
+    sent(with("repos", json!([]))).await.refuses("every repository", 403, "forbidden");
+    sent(with("days", json!(3650))).await.refuses("longer than it lives", 403, "forbidden");
+    sent(with("name", json!("giver"))).await.refuses("a name that is taken", 409, "conflict");
+    for (field, value) in [
+        ("name", json!("a b")),
+        ("scopes", json!([])),
+        ("scopes", json!(["all"])),
+        ("repos", json!(["acme"])),
+        ("days", json!(0)),
+        ("days", json!("1")),
+    ] {
+        let answer = sent(with(field, value)).await;
+        answer.refuses(field, 400, "invalid");
+        assert!(answer.text.contains(field), "{}", answer.text);
+    }
+    let delete = |name: &str| world.request(Method::DELETE, &format!("/v1/keys/{name}")).bearer_auth(&giver);
+    for unknown in ["reader", "nobody", "%2f"] {
+        sent(delete(unknown)).await.refuses(unknown, 404, "not_found");
+    }
+    assert_eq!(world.state().await, before);
+
+    let made = sent(ask(&giver, good.clone())).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    let nightly = serde_json::from_str::<Value>(&made.text).unwrap()["key"].as_str().unwrap().to_owned();
+    let stacks = || world.get(&format!("/v1/repos/{REPOSITORY}/stacks")).bearer_auth(&nightly);
+    assert_eq!(sent(stacks()).await.status, 200);
+    let listed = sent(world.get("/v1/keys").bearer_auth(&giver)).await;
+    let names: Value = serde_json::from_str(&listed.text).unwrap();
+    let names: Vec<&str> = names["items"].as_array().unwrap().iter().map(|key| key["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["giver", "nightly"]);
+    assert!(!listed.text.contains(&nightly) && !listed.text.contains("hash"), "{}", listed.text);
+    assert_eq!(sent(delete("nightly")).await.status, 204);
+    sent(stacks()).await.refuses("a revoked key", 401, "unauthorized");
+    sent(delete("nightly")).await.refuses("a revoked key", 404, "not_found");
+}
+
 // -- bodies and ids -------------------------------------------------------------------------------------
 
 #[tokio::test(flavor = "multi_thread")]
