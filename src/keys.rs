@@ -3,7 +3,7 @@
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::clock::{DAY_MS, Millis, rfc3339};
@@ -154,7 +154,8 @@ impl Giver<'_> {
     }
 }
 
-/// Makes a key. The secret comes back beside it, once; only its hash is kept.
+/// Makes a key. The secret comes back beside it, once; only its hash is kept. Who asks for more than they may is in the audit
+/// log.
 pub async fn create(
     store: &dyn Store,
     giver: Giver<'_>,
@@ -163,8 +164,15 @@ pub async fn create(
 ) -> Result<(ApiKey, String), KeyError> {
     let scopes: Vec<String> = wanted.scopes.iter().map(|scope| scope.as_str().to_owned()).collect();
     let repos: Vec<String> = wanted.repos.iter().map(ToString::to_string).collect();
-    giver.covers(&scopes, &repos).map_err(KeyError::Beyond)?;
-    let expires_at = giver.expiry(wanted.days, now).map_err(KeyError::Beyond)?;
+    let within = giver.covers(&scopes, &repos).and_then(|()| giver.expiry(wanted.days, now));
+    let expires_at = match within {
+        Ok(expires_at) => expires_at,
+        Err(reason) => {
+            let details = json!({ "scopes": scopes, "repos": repos, "reason": reason });
+            store.add_audit(&audit("api_key_refused", giver, &wanted.name, details, now)).await?;
+            return Err(KeyError::Beyond(reason));
+        }
+    };
     let taken = store.api_keys().await?.into_iter().any(|key| key.name == wanted.name && key.revoked_at.is_none());
     if taken {
         return Err(KeyError::Taken(wanted.name));
@@ -184,7 +192,7 @@ pub async fn create(
         revoked_at: None,
     };
     store.save_api_key(&key).await?;
-    store.add_audit(&audit("api_key_created", giver, &key, now)).await?;
+    store.add_audit(&audit("api_key_created", giver, &key.name, may(&key), now)).await?;
     Ok((key, secret))
 }
 
@@ -206,7 +214,7 @@ pub async fn revoke(store: &dyn Store, giver: Giver<'_>, name: &str, now: Millis
     for key in living {
         let key = ApiKey { revoked_at: Some(now), ..key };
         store.save_api_key(&key).await?;
-        store.add_audit(&audit("api_key_revoked", giver, &key, now)).await?;
+        store.add_audit(&audit("api_key_revoked", giver, &key.name, may(&key), now)).await?;
     }
     Ok(())
 }
@@ -241,12 +249,17 @@ impl From<&ApiKey> for KeyJson {
     }
 }
 
-fn audit(action: &str, giver: Giver<'_>, key: &ApiKey, now: Millis) -> AuditEntry {
+/// What a key may do, for the audit log.
+fn may(key: &ApiKey) -> Value {
+    json!({ "scopes": key.scopes, "repos": key.repos })
+}
+
+fn audit(action: &str, giver: Giver<'_>, name: &str, details: Value, now: Millis) -> AuditEntry {
     AuditEntry {
         at: now,
         actor: giver.actor(),
         action: action.to_owned(),
-        target: format!("apikey:{}", key.name),
-        details: [("scopes".to_owned(), json!(key.scopes)), ("repos".to_owned(), json!(key.repos))].into(),
+        target: format!("apikey:{name}"),
+        details: details.as_object().cloned().unwrap_or_default().into_iter().collect(),
     }
 }

@@ -238,9 +238,6 @@ async fn a_key_that_may_hands_out_keys_and_takes_them_back() {
     };
     sent(ask(&reader, good.clone())).await.refuses("a key that may only read", 403, "forbidden");
     sent(world.get("/v1/keys").bearer_auth(&reader)).await.refuses("a key that may only read", 403, "forbidden");
-    sent(with("scopes", json!(["apply"]))).await.refuses("more than it may", 403, "forbidden");
-    sent(with("repos", json!([]))).await.refuses("every repository", 403, "forbidden");
-    sent(with("days", json!(3650))).await.refuses("longer than it lives", 403, "forbidden");
     sent(with("name", json!("giver"))).await.refuses("a name that is taken", 409, "conflict");
     for (field, value) in [
         ("name", json!("a b")),
@@ -259,6 +256,21 @@ async fn a_key_that_may_hands_out_keys_and_takes_them_back() {
         sent(delete(unknown)).await.refuses(unknown, 404, "not_found");
     }
     assert_eq!(world.state().await, before);
+
+    let beyond = [
+        ("more than it may", with("scopes", json!(["apply"]))),
+        ("every repository", with("repos", json!([]))),
+        ("longer than it lives", with("days", json!(3650))),
+    ];
+    for (what, request) in beyond {
+        sent(request).await.refuses(what, 403, "forbidden");
+    }
+    let audit = sent(world.get("/v1/audit?action=api_key_refused").bearer_auth(&giver)).await;
+    let refused: Value = serde_json::from_str(&audit.text).unwrap();
+    let reasons: Vec<&Value> =
+        refused["items"].as_array().unwrap().iter().map(|entry| &entry["details"]["reason"]).collect();
+    assert_eq!(reasons.len(), 3, "{reasons:?}");
+    assert_eq!(reasons[2], "this key may not apply itself");
 
     let made = sent(ask(&giver, good.clone())).await;
     assert_eq!(made.status, 201, "{}", made.text);
