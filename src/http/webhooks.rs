@@ -41,6 +41,10 @@ pub async fn receive(
     if event == "ping" {
         return Ok((StatusCode::OK, Json(json!({ "ok": true }))));
     }
+    // Signed and well formed, and there is nothing to keep it for.
+    if webhook::parse(event, &payload).is_ok_and(|event| event.is_for_nobody()) {
+        return Ok((StatusCode::ACCEPTED, Json(json!({ "queued": false }))));
+    }
     let queued = store(&shared, delivery.to_owned(), event.to_owned(), payload).await? == Stored::Queued;
     Ok((StatusCode::ACCEPTED, Json(json!({ "queued": queued }))))
 }

@@ -183,6 +183,9 @@ impl App {
     async fn handle_delivery(&self, delivery: &Delivery) -> Result<()> {
         let event =
             webhook::parse(&delivery.event, &delivery.payload).map_err(|error| Error::Invalid(error.to_string()))?;
+        if event.is_for_nobody() {
+            return Ok(());
+        }
         match event {
             Event::Installation(event) => self.installation_changed(event).await,
             Event::InstallationRepositories(event) => self.installed_repositories_changed(event).await,
@@ -192,10 +195,6 @@ impl App {
             }
             Event::IssueComment(event) => {
                 let Some(repo) = self.known(event.repo.id).await? else { return Ok(()) };
-                let by_bot = event.author_is_bot || event.sender_is_bot;
-                if !event.is_pull_request || by_bot {
-                    return Ok(());
-                }
                 match event.action.as_str() {
                     "created" => {
                         self.commented(&repo, event.number, event.comment_id, &event.author, &event.body).await
@@ -208,9 +207,6 @@ impl App {
             Event::Push(event) => self.pushed(event).await,
             Event::CheckRun(event) => {
                 let Some(repo) = self.known(event.repo.id).await? else { return Ok(()) };
-                if event.action != "rerequested" || event.sender_is_bot {
-                    return Ok(());
-                }
                 self.check_rerequested(&repo, &event, &delivery.id).await
             }
             Event::WorkflowRun(event) => {

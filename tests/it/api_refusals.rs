@@ -90,8 +90,16 @@ async fn a_signed_delivery_that_is_malformed_is_refused_and_an_unknown_one_chang
         assert_eq!(again.status, 202, "{event} again");
     }
     assert_eq!(world.state().await, before);
+    // A check that nobody asks for again: GitHub tells of every one there is.
+    let check = include_str!("../fixtures/webhooks/check_run.rerequested.json");
+    for (id, body, queued) in
+        [("d-6", check.replacen("\"rerequested\"", "\"created\"", 1), false), ("d-7", check.to_owned(), true)]
+    {
+        let answer = sent(deliver(Some("check_run"), Some(id), body.as_bytes())).await;
+        assert_eq!((answer.status.as_u16(), answer.text), (202, format!(r#"{{"queued":{queued}}}"#)), "{id}");
+    }
     let stored: Vec<String> = world.deliveries().await.into_keys().collect();
-    assert_eq!(stored, ["d-3", "d-4", "d-5"]);
+    assert_eq!(stored, ["d-3", "d-4", "d-5", "d-7"]);
 }
 
 // -- credentials ----------------------------------------------------------------------------------------
