@@ -244,12 +244,18 @@ impl App {
         self.write_own_comment(&repo_ref(repo), number, &format!("note:{name}"), &marker, &body, false).await
     }
 
-    /// The comment that tells how an apply ended.
+    /// The comment that tells how an apply ended, and a look at its pull request if it still holds locks.
     pub(super) async fn post_outcome(&self, repo: &Repo, number: i64, id: &RunId) -> Result<()> {
         let Some(scene) = self.store.scene(id).await? else { return Ok(()) };
         let context = self.context(&scene).await?;
         let body = render::outcome::comment(&scene, id, &context);
-        self.post_comment(repo, number, &format!("outcome:{id}"), &body).await
+        self.post_comment(repo, number, &format!("outcome:{id}"), &body).await?;
+        // A merge that was told while this apply was let through found no lock to free.
+        let was_told = scene.runs[id].release_at_end.is_some();
+        if !was_told && scene.locks.values().any(|lock| lock.run_id == *id) {
+            self.pull_request_closed(repo, number).await?;
+        }
+        Ok(())
     }
 
     pub(super) async fn react_now(&self, repo: &Repo, comment_id: i64, reaction: Reaction) -> Result<()> {

@@ -52,6 +52,8 @@ pub struct Model {
     pub issues: BTreeMap<i64, (Issue, bool)>,
     /// Deliveries that GitHub has not sent yet: event and payload.
     pub events: Vec<(&'static str, Value)>,
+    /// Dispatches that GitHub took its time over: who asks again meanwhile is refused more often.
+    slow: BTreeSet<String>,
     /// Who may push, and who is in the team, as it changed: since when, which right, of whom, and whether they have it.
     rights: Vec<(Millis, Right, String, bool)>,
 }
@@ -123,6 +125,7 @@ impl Hub {
             checks: BTreeMap::new(),
             issues: BTreeMap::new(),
             events: Vec::new(),
+            slow: BTreeSet::new(),
             rights: Vec::new(),
         };
         for login in ["ada", "bob", "cleo"] {
@@ -592,20 +595,22 @@ impl Api for Hub {
         .await
     }
     async fn dispatch(&self, _: &RepoRef, request: &DispatchRequest) -> Result<Option<i64>> {
-        if self.faults.hits("GitHub refused a dispatch", 90) {
+        let title = format!("stackorder {} {} wave {}", request.mode, request.run_id, request.wave);
+        let is_slow = self.model().slow.contains(&title);
+        if self.faults.hits("GitHub refused a dispatch", if is_slow { 3 } else { 90 }) {
             let message = "Workflow does not have 'workflow_dispatch' trigger".to_owned();
             return Err(GitHubError::Permanent { status: 422, what: "a dispatch".to_owned(), message });
         }
         let names_it = !self.faults.hits("a dispatch was answered without a run id", 6);
         // Whoever asks may be given up before it is heard.
         if self.faults.hits("GitHub took its time over a dispatch", 10) {
+            self.model().slow.insert(title.clone());
             for _ in 0..LONG {
                 others_go_first().await;
             }
         }
         self.ask("a dispatch", |model| {
             let entries: Vec<MatrixEntry> = serde_json::from_str(&request.stacks).expect("entries are JSON");
-            let title = format!("stackorder {} {} wave {}", request.mode, request.run_id, request.wave);
             let (mode, run_id, sha) = (request.mode.clone(), request.run_id.clone(), request.sha.clone());
             let id = model.start(Work::Dispatched { mode, run_id, sha, entries }, title);
             Ok(names_it.then_some(id))

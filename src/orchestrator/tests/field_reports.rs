@@ -215,6 +215,22 @@ async fn bl_074_a_pull_request_closed_without_merge_keeps_its_lock() {
 }
 
 #[tokio::test]
+async fn bl_074_a_merge_that_was_told_while_its_apply_was_let_through_frees_its_locks_at_the_end() {
+    let world = World::new().await;
+    world.plan(sha('a')).await;
+    world.comment(5, "ada", "stackorder apply vpc").await;
+    {
+        let pull = &mut world.github.script().pull;
+        (pull.open, pull.merged, pull.merge_commit_sha) = (false, true, Some(sha('d')));
+    }
+    assert_eq!(world.held().await, "vpc #1");
+
+    world.jobs("vpc =").await;
+
+    assert_eq!(world.held().await, "");
+}
+
+#[tokio::test]
 async fn bl_075_a_branch_deleted_with_its_merge_kept_the_locks() {
     let world = World::new().await;
     world.breaks_off(sha('a')).await;
