@@ -11,6 +11,7 @@ use crate::clock::Clock;
 use crate::github::client::{ClientSettings, GitHubClient};
 use crate::github::oidc::{OidcSettings, OidcVerifier};
 use crate::http::{self, Shared};
+use crate::orchestrator::bells::Queue;
 use crate::orchestrator::{Addresses, App, workers};
 use crate::settings::Settings;
 use crate::store::{self, Store, StoreError};
@@ -110,13 +111,9 @@ async fn serve(
 
     let mut tasks = tokio::task::JoinSet::new();
     let instance = format!("{}:{}", std::process::id(), crate::ids::hex(&app.random_bytes::<4>()));
-    for number in 0..settings.workers {
-        tasks.spawn(workers::run(
-            app.clone(),
-            format!("{instance}:{number}"),
-            settings.retention.clone(),
-            stop.clone(),
-        ));
+    for (queue, number) in Queue::ALL.into_iter().flat_map(|queue| (0..settings.workers).map(move |n| (queue, n))) {
+        let worker = format!("{instance}:{}:{number}", queue.as_str());
+        tasks.spawn(workers::run(app.clone(), queue, worker, settings.retention.clone(), stop.clone()));
     }
     tasks.spawn(lead(app.clone(), instance, stop.clone(), clock_moved));
 

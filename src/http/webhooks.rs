@@ -13,6 +13,7 @@ use super::Shared;
 use super::call;
 use super::errors::ApiError;
 use crate::github::webhook;
+use crate::orchestrator::bells::Queue;
 use crate::store::Stored;
 
 /// GitHub sends up to 25 MB; what we read of an event is far smaller.
@@ -55,7 +56,7 @@ async fn store(shared: &Shared, delivery: String, event: String, payload: String
     // A task of its own, so that GitHub's hanging up does not take the insert back.
     let insert = tokio::spawn(async move {
         let stored = app.store.store_delivery(&delivery, &event, &payload, app.now()).await;
-        app.wake.notify_waiters();
+        app.bells.ring(Queue::Inbox);
         stored
     });
     match tokio::time::timeout(INSERT_MAX, insert).await {

@@ -13,13 +13,13 @@
 //! - `cross_repo`: plans in other repositories after an apply.
 //! - `dispatches`, `rendering`: the jobs that write to GitHub.
 //! - `reconcile`, `drift`, `lock_reminders`, `schedule`: what time brings.
-//! - `workers`: the loops that work inbox and outbox off.
+//! - `workers`: the loops that work inbox and outbox off; `bells`: what wakes them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use rand::RngExt;
-use tokio::sync::{Mutex as AsyncMutex, Notify, OwnedMutexGuard};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use crate::clock::{Clock, Millis};
 use crate::github::api::{Api, GitHubError, RepoRef};
@@ -27,10 +27,12 @@ use crate::ids::RunId;
 use crate::run::model::{Repo, Run};
 use crate::run::next::Next;
 use crate::store::{Store, StoreError};
+use bells::Bells;
 
 pub mod actor;
 mod applies;
 mod apply_requests;
+pub mod bells;
 mod comments;
 mod cross_repo;
 mod deployments;
@@ -106,8 +108,7 @@ pub struct App {
     pub github: Arc<dyn Api>,
     pub clock: Arc<dyn Clock>,
     pub addresses: Addresses,
-    /// Rung after a commit that left work for the workers.
-    pub wake: Notify,
+    pub bells: Bells,
     random: Mutex<rand::rngs::StdRng>,
     /// Requests for one subject, and senders of one dispatch, queue here first: it saves the retries of a wide wave. Compare-and-set stays the truth.
     turns: Mutex<BTreeMap<String, Arc<AsyncMutex<()>>>>,
@@ -126,7 +127,7 @@ impl App {
             github,
             clock,
             addresses,
-            wake: Notify::new(),
+            bells: Bells::default(),
             random: Mutex::new(random),
             turns: Mutex::new(BTreeMap::new()),
         }
@@ -173,14 +174,12 @@ impl App {
             if changes.is_empty() {
                 return Ok(Some(answer));
             }
-            let has_jobs = !changes.effects.jobs.is_empty();
+            let jobs = changes.effects.jobs.clone();
             let once = changes.effects.once.clone();
             let repo_wide = changes.locks_version.map(|_| changes.repo_id);
             match self.store.commit(changes).await {
                 Ok(()) => {
-                    if has_jobs {
-                        self.wake.notify_waiters();
-                    }
+                    self.bells.ring_for(&jobs);
                     return Ok(Some(answer));
                 }
                 Err(StoreError::Conflict(_)) if self.any_claimed(&once).await? => return Ok(None),

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest, Sha256};
 
+use super::bells::Queue;
 use super::workers::{LEASE_MS, RENEW_EVERY, while_held};
 use super::{App, Result, repo_ref};
 use crate::github::api::{Check, GitHubError, Reaction, RepoRef};
@@ -70,7 +71,7 @@ impl App {
         for number in numbers {
             self.store.add_job(&NewJob::rendering(repo.id, number, self.now())).await?;
         }
-        self.wake.notify_waiters();
+        self.bells.ring(Queue::Outbox);
         Ok(())
     }
 
