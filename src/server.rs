@@ -19,6 +19,8 @@ use crate::web::{self, Pages};
 
 /// How often a process tries to lead, and a leader renews its lease and looks for due slots.
 const TICK: Duration = Duration::from_secs(10);
+/// Longer than what one job's report sets off, and too short for a person to notice.
+const RENDER_AFTER_MS: u32 = 300;
 /// Time for requests in flight after a stop was asked for.
 const DRAIN: Duration = Duration::from_secs(15);
 /// Time for running handlers after that.
@@ -99,7 +101,9 @@ async fn serve(
     );
     let addresses = Addresses { base_url: settings.base_url.clone(), web_url: settings.github_web_url.clone() };
     let random = rand::rngs::StdRng::from_rng(&mut rand::rng());
-    let app = Arc::new(App::new(store, Arc::new(github), clock, addresses, random));
+    let mut app = App::new(store, Arc::new(github), clock, addresses, random);
+    app.render_after_ms = RENDER_AFTER_MS;
+    let app = Arc::new(app);
     let shared = Arc::new(Shared { app: app.clone(), oidc, webhook_secret: settings.app.webhook_secret.clone() });
 
     let address = listener.local_addr().map_err(ServeError::Serve)?;

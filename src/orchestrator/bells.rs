@@ -3,9 +3,16 @@
 //! A bell that nobody hears costs nothing: idle workers look every two seconds, for what other processes leave and for what
 //! time brings.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use tokio::sync::Notify;
 
+use crate::clock::Millis;
 use crate::run::scene::{JobKind, NewJob};
+
+/// What is due later than this is found by whoever looks.
+const SOON_MS: u64 = 2_000;
 
 /// What a worker takes its work from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,11 +37,11 @@ impl Queue {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Bells {
-    inbox: Notify,
-    outbox: Notify,
-    dispatches: Notify,
+    inbox: Arc<Notify>,
+    outbox: Arc<Notify>,
+    dispatches: Arc<Notify>,
 }
 
 impl Bells {
@@ -51,10 +58,21 @@ impl Bells {
         self.of(queue).notify_one();
     }
 
-    /// Jobs were committed.
-    pub(super) fn ring_for(&self, jobs: &[NewJob]) {
+    /// Jobs were committed: now for those that are due, and in time for those that are due within seconds.
+    pub(super) fn ring_for(&self, jobs: &[NewJob], now: Millis) {
         for job in jobs {
-            self.ring(if job.kind == JobKind::SendDispatch { Queue::Dispatches } else { Queue::Outbox });
+            let queue = if job.kind == JobKind::SendDispatch { Queue::Dispatches } else { Queue::Outbox };
+            match u64::try_from(job.due_at - now) {
+                Ok(wait @ 1..SOON_MS) => {
+                    let bells = self.clone();
+                    tokio::spawn(async move {
+                        tokio::time::sleep(Duration::from_millis(wait)).await;
+                        bells.ring(queue);
+                    });
+                }
+                Ok(SOON_MS..) => {}
+                Ok(0) | Err(_) => self.ring(queue),
+            }
         }
     }
 

@@ -26,6 +26,7 @@ use crate::github::api::{Api, GitHubError, RepoRef};
 use crate::ids::RunId;
 use crate::run::model::{Repo, Run};
 use crate::run::next::Next;
+use crate::run::scene::JobKind;
 use crate::store::{Store, StoreError};
 use bells::Bells;
 
@@ -109,6 +110,9 @@ pub struct App {
     pub clock: Arc<dyn Clock>,
     pub addresses: Addresses,
     pub bells: Bells,
+    /// How long a rendering waits for what comes right behind it. A report, the next dispatch, its workflow run and its claim
+    /// come in a bunch, and GitHub counts what is written to it. 0 under a clock that is moved by hand.
+    pub render_after_ms: u32,
     random: Mutex<rand::rngs::StdRng>,
     /// Requests for one subject, and senders of one dispatch, queue here first: it saves the retries of a wide wave. Compare-and-set stays the truth.
     turns: Mutex<BTreeMap<String, Arc<AsyncMutex<()>>>>,
@@ -128,6 +132,7 @@ impl App {
             clock,
             addresses,
             bells: Bells::default(),
+            render_after_ms: 0,
             random: Mutex::new(random),
             turns: Mutex::new(BTreeMap::new()),
         }
@@ -170,16 +175,18 @@ impl App {
             let Some(scene) = scene else { return Ok(None) };
             let mut next = Next::of(&scene, self.now());
             let answer = decide(&mut next);
-            let changes = self.with_promotions(next).await?;
+            let mut changes = self.with_promotions(next).await?;
             if changes.is_empty() {
                 return Ok(Some(answer));
             }
+            let rendering = changes.effects.jobs.iter_mut().filter(|job| job.kind == JobKind::Render);
+            rendering.for_each(|job| job.due_at += Millis::from(self.render_after_ms));
             let jobs = changes.effects.jobs.clone();
             let once = changes.effects.once.clone();
             let repo_wide = changes.locks_version.map(|_| changes.repo_id);
             match self.store.commit(changes).await {
                 Ok(()) => {
-                    self.bells.ring_for(&jobs);
+                    self.bells.ring_for(&jobs, self.now());
                     return Ok(Some(answer));
                 }
                 Err(StoreError::Conflict(_)) if self.any_claimed(&once).await? => return Ok(None),
