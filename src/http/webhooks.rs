@@ -13,7 +13,6 @@ use super::Shared;
 use super::call;
 use super::errors::ApiError;
 use crate::github::webhook::{self, Event};
-use crate::orchestrator::bells::Queue;
 use crate::store::Stored;
 
 /// GitHub sends up to 25 MB; what we read of an event is far smaller.
@@ -58,9 +57,8 @@ async fn store(shared: &Shared, delivery: String, event: String, payload: String
     let app = shared.app.clone();
     // A task of its own, so that GitHub's hanging up does not take the insert back.
     let insert = tokio::spawn(async move {
-        let stored = app.store.store_delivery(&delivery, &event, &payload, app.now()).await;
-        app.bells.ring(Queue::Inbox);
-        stored
+        let _arrival = app.bells.arrival();
+        app.store.store_delivery(&delivery, &event, &payload, app.now()).await
     });
     match tokio::time::timeout(INSERT_MAX, insert).await {
         Ok(Ok(stored)) => stored.map_err(|error| ApiError::internal(&error)),

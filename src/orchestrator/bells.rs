@@ -1,9 +1,12 @@
 //! Bells for the workers of this process: whoever leaves work rings one of those who do such work.
 //!
+//! Deliveries that are just being stored are counted here, too: a burst is stored first and worked off then.
+//!
 //! A bell that nobody hears costs nothing: idle workers look every two seconds, for what other processes leave and for what
 //! time brings.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -13,6 +16,12 @@ use crate::run::scene::{JobKind, NewJob};
 
 /// What is due later than this is found by whoever looks.
 const SOON_MS: u64 = 2_000;
+
+/// So many deliveries being stored at one time are a burst.
+const BURST: usize = 4;
+/// How often, and how often at most, a worker looks whether one is over: 50 ms.
+const BURST_LOOK: Duration = Duration::from_millis(5);
+const BURST_LOOKS_MAX: u32 = 10;
 
 /// What a worker takes its work from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +51,18 @@ pub struct Bells {
     inbox: Arc<Notify>,
     outbox: Arc<Notify>,
     dispatches: Arc<Notify>,
+    arriving: Arc<AtomicUsize>,
+}
+
+/// A delivery that is being stored.
+#[derive(Debug)]
+pub struct Arrival(Bells);
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        self.0.arriving.fetch_sub(1, Ordering::Relaxed);
+        self.0.ring(Queue::Inbox);
+    }
 }
 
 impl Bells {
@@ -50,6 +71,22 @@ impl Bells {
             Queue::Inbox => &self.inbox,
             Queue::Outbox => &self.outbox,
             Queue::Dispatches => &self.dispatches,
+        }
+    }
+
+    /// A delivery is being stored until this is dropped.
+    pub fn arrival(&self) -> Arrival {
+        self.arriving.fetch_add(1, Ordering::Relaxed);
+        Arrival(self.clone())
+    }
+
+    /// Waits while many deliveries come in at once: GitHub gives each ten seconds to be stored, and nobody counts the time until
+    /// it is worked off. Not for long, so that a stream that never ends is worked off, too.
+    pub(super) async fn after_a_burst(&self) {
+        let mut looks = 0;
+        while looks < BURST_LOOKS_MAX && self.arriving.load(Ordering::Relaxed) >= BURST {
+            looks += 1;
+            tokio::time::sleep(BURST_LOOK).await;
         }
     }
 

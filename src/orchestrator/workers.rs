@@ -44,6 +44,9 @@ pub async fn run(app: Arc<App>, queue: Queue, worker: String, retention: Retenti
     while !*stop.borrow() {
         // Registered before looking, so that a ring in between is not lost.
         let ring = app.bells.of(queue).notified();
+        if queue == Queue::Inbox {
+            app.bells.after_a_burst().await;
+        }
         let worked = match work(&app, queue, &worker, &retention).await {
             Ok(worked) => worked,
             Err(error) => {
