@@ -191,7 +191,7 @@ async fn failure_16_a_good_credential_for_something_else_is_forbidden() {
     let reader = world.key("reader", &["--scope", "read"]).await;
     let elsewhere =
         world.key("elsewhere", &["--scope", "read", "--scope", "apply", "--scope", "unlock", "--repo", STRANGER]).await;
-    let before = world.state().await;
+    let mut before = world.state().await;
     let stranger = world.ids[STRANGER].to_string();
     let token = |changes: Value| register(&world).bearer_auth(world.token_with(changes));
     let body = |changes: Value| {
@@ -228,7 +228,16 @@ async fn failure_16_a_good_credential_for_something_else_is_forbidden() {
     }
     let applies_elsewhere = sent(world.post("/v1/runs").json(&manual).bearer_auth(&elsewhere)).await;
     assert!([403, 404].contains(&applies_elsewhere.status.as_u16()), "{}", applies_elsewhere.text);
-    assert_eq!(world.state().await, before);
+
+    // What a key was forbidden is told, and nothing else has changed.
+    let audit = sent(world.get("/v1/audit?actor=apikey:reader").bearer_auth(&reader)).await;
+    let audit: Value = serde_json::from_str(&audit.text).unwrap();
+    let forbidden: Vec<&str> =
+        audit["items"].as_array().unwrap().iter().map(|entry| entry["action"].as_str().unwrap()).collect();
+    assert_eq!(forbidden, ["unlock_refused", "manual_apply"]);
+    let mut after = world.state().await;
+    [&mut before, &mut after].map(|state| state.remove("audit"));
+    assert_eq!(after, before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
