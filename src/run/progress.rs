@@ -152,9 +152,8 @@ pub fn on_job(next: &mut Next, id: &RunId, dispatch: Option<&DispatchId>, name: 
             row.waiting_for_approval = status == "waiting" && row.claim.is_none();
         }
     }
-    let has_changed = *row != before;
-    next.run_mut(id).seen_at = now;
-    if has_changed {
+    if *row != before {
+        next.run_mut(id).seen_at = now;
         next.render(id);
     }
 }

@@ -236,7 +236,8 @@ async fn failure_16_a_good_credential_for_something_else_is_forbidden() {
         audit["items"].as_array().unwrap().iter().map(|entry| entry["action"].as_str().unwrap()).collect();
     assert_eq!(forbidden, ["unlock_refused", "manual_apply"]);
     let mut after = world.state().await;
-    [&mut before, &mut after].map(|state| state.remove("audit"));
+    before.remove("audit");
+    after.remove("audit");
     assert_eq!(after, before);
 }
 
