@@ -56,8 +56,6 @@ impl Site {
             ("GITHUB_API_URL", format!("{github}/api/v3")),
             ("GITHUB_WEB_URL", town.github.base_url().to_owned()),
             ("GITHUB_OIDC_ISSUER", town.github.oidc_issuer()),
-            ("STACKORDER_WORKERS", std::env::var("STACKORDER_WORKERS").unwrap_or_else(|_| "4".to_owned())),
-            ("STACKORDER_DATABASE_CONNECTIONS", std::env::var("DBC").unwrap_or_else(|_| "12".to_owned())),
         ];
         let variables = variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let server = Server::start(variables, None).await;

@@ -36,6 +36,9 @@ const HANDLER_MAX: Duration = Duration::from_secs(5 * 60);
 const IDLE_POLL: Duration = Duration::from_secs(2);
 /// Waits after the first to the fourth failure; the fifth makes a dead letter.
 const RETRY_MS: [Millis; 4] = [MINUTE_MS, 5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS];
+/// So many processes die over a piece before it is taken for the cause and given up. Each of them was working on other pieces,
+/// too, which are as innocent as this one may be.
+const DEATHS_MAX: u32 = 12;
 /// A rendering that finds another one at work looks again after this.
 const RENDER_AGAIN_MS: Millis = SECOND_MS;
 
@@ -151,7 +154,7 @@ enum Handled<T> {
 
 /// Runs a handler within its time; its panic ends with it, not with the worker.
 async fn watched<T>(attempts: u32, handler: impl Future<Output = Result<T>>) -> Handled<T> {
-    if attempts as usize > RETRY_MS.len() {
+    if attempts > DEATHS_MAX {
         return Handled::Deadly;
     }
     let mut handler = pin!(handler);
@@ -423,7 +426,7 @@ mod tests {
     async fn a_handler_that_panics_has_failed_and_one_that_kills_the_process_is_not_tried_for_ever() {
         let panics = async { if true { panic!("a bug") } else { Ok(()) } };
         assert!(matches!(watched(0, panics).await, Handled::Panicked));
-        assert!(matches!(watched(4, async { Ok(7) }).await, Handled::Ended(Ok(7))));
-        assert!(matches!(watched(5, async { Ok(7) }).await, Handled::Deadly), "the fifth claim expired");
+        assert!(matches!(watched(DEATHS_MAX, async { Ok(7) }).await, Handled::Ended(Ok(7))));
+        assert!(matches!(watched(DEATHS_MAX + 1, async { Ok(7) }).await, Handled::Deadly));
     }
 }
