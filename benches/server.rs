@@ -1,4 +1,5 @@
-//! How fast the server stands between GitHub and its database (`cargo bench --bench server`), on Postgres and on SQLite.
+//! How fast the server stands between GitHub and its database, on Postgres and on SQLite: `cargo bench --bench server`, or a
+//! part of it, such as `cargo bench --bench server -- Postgres waves`.
 //!
 //! - How many webhooks are stored and acknowledged in a second, as a ratio of the bare inserts of the same row, taken in
 //!   turns so that a busy machine slows both sides; and how long one takes at half that load.
@@ -47,15 +48,20 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 fn main() {
+    let asked: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     println!("| Database | Bare inserts | Webhooks | ratio | p99 at half load | Wave to wave, middle | p99 |");
     println!("| --- | --- | --- | --- | --- | --- | --- |");
-    for engine in ["Postgres", "SQLite"] {
-        runtime.block_on(measure(engine));
+    let of = |names: &[&'static str]| {
+        let named: Vec<&str> = names.iter().copied().filter(|name| asked.iter().any(|word| word == name)).collect();
+        if named.is_empty() { names.to_vec() } else { named }
+    };
+    for engine in of(&["Postgres", "SQLite"]) {
+        runtime.block_on(measure(engine, &of(&["webhooks", "waves"])));
     }
 }
 
-async fn measure(engine: &str) {
+async fn measure(engine: &str, parts: &[&str]) {
     let root = tempfile::tempdir().expect("a directory");
     let database = match engine {
         "Postgres" => match databases::postgres_url("the benchmark of the server") {
@@ -64,19 +70,21 @@ async fn measure(engine: &str) {
         },
         _ => Database::Sqlite(root),
     };
-    let webhooks = webhooks::measure(&database).await;
-    eprintln!("{engine}: {:.0} and {:.0} a second, {}", webhooks.bare, webhooks.stored, millis(webhooks.p99));
-    let waves = waves::measure(&database).await;
-    println!(
-        "| {engine} | {:.0}/s | {:.0}/s | {:.2} (goal 0.5) | {} (goal 50 ms) | {} | {} of {} (goal 100 ms) |",
-        webhooks.bare,
-        webhooks.stored,
-        webhooks.stored / webhooks.bare,
-        millis(webhooks.p99),
-        millis(middle(&waves)),
-        millis(p99(&waves)),
-        waves.len(),
-    );
+    let mut cells = vec!["–".to_owned(); 6];
+    if parts.contains(&"webhooks") {
+        let found = webhooks::measure(&database).await;
+        cells[0] = format!("{:.0}/s", found.bare);
+        cells[1] = format!("{:.0}/s", found.stored);
+        cells[2] = format!("{:.2} (goal 0.5)", found.stored / found.bare);
+        cells[3] = format!("{} (goal 50 ms)", millis(found.p99));
+        eprintln!("{engine}: {}", cells[..4].join(", "));
+    }
+    if parts.contains(&"waves") {
+        let waves = waves::measure(&database).await;
+        cells[4] = millis(middle(&waves));
+        cells[5] = format!("{} of {} (goal 100 ms)", millis(p99(&waves)), waves.len());
+    }
+    println!("| {engine} | {} |", cells.join(" | "));
 }
 
 enum Database {

@@ -9,7 +9,7 @@
 //! - `api`: the JSON that runner and server exchange.
 //! - `run`, `gate`, `render`: the state machines, the apply gate, and the texts people read.
 //!
-//! Then the effects: `store`, `github`, `orchestrator`, `http`, `web` and `server` make the server, `doctor` examines it;
+//! Then the effects: `store`, `github`, `orchestrator`, `keys`, `http`, `web` and `server` make the server, `doctor` examines it;
 //! `runner` is the Actions side; `demo` puts everything on one machine; `cli` is the command line.
 
 pub mod api;
@@ -38,6 +38,8 @@ pub mod doctor;
 pub mod github;
 #[cfg(feature = "server")]
 pub mod http;
+#[cfg(feature = "server")]
+pub mod keys;
 #[cfg(feature = "server")]
 pub mod orchestrator;
 #[cfg(feature = "server")]

@@ -11,6 +11,7 @@ use crate::clock::Clock;
 use crate::github::client::{ClientSettings, GitHubClient};
 use crate::github::oidc::{OidcSettings, OidcVerifier};
 use crate::http::{self, Shared};
+use crate::orchestrator::bells::Queue;
 use crate::orchestrator::{Addresses, App, workers};
 use crate::settings::Settings;
 use crate::store::{self, Store, StoreError};
@@ -18,6 +19,8 @@ use crate::web::{self, Pages};
 
 /// How often a process tries to lead, and a leader renews its lease and looks for due slots.
 const TICK: Duration = Duration::from_secs(10);
+/// Longer than what one job's report sets off, and too short for a person to notice.
+const RENDER_AFTER_MS: u32 = 300;
 /// Time for requests in flight after a stop was asked for.
 const DRAIN: Duration = Duration::from_secs(15);
 /// Time for running handlers after that.
@@ -98,7 +101,9 @@ async fn serve(
     );
     let addresses = Addresses { base_url: settings.base_url.clone(), web_url: settings.github_web_url.clone() };
     let random = rand::rngs::StdRng::from_rng(&mut rand::rng());
-    let app = Arc::new(App::new(store, Arc::new(github), clock, addresses, random));
+    let mut app = App::new(store, Arc::new(github), clock, addresses, random);
+    app.render_after_ms = RENDER_AFTER_MS;
+    let app = Arc::new(app);
     let shared = Arc::new(Shared { app: app.clone(), oidc, webhook_secret: settings.app.webhook_secret.clone() });
 
     let address = listener.local_addr().map_err(ServeError::Serve)?;
@@ -110,13 +115,9 @@ async fn serve(
 
     let mut tasks = tokio::task::JoinSet::new();
     let instance = format!("{}:{}", std::process::id(), crate::ids::hex(&app.random_bytes::<4>()));
-    for number in 0..settings.workers {
-        tasks.spawn(workers::run(
-            app.clone(),
-            format!("{instance}:{number}"),
-            settings.retention.clone(),
-            stop.clone(),
-        ));
+    for (queue, number) in Queue::ALL.into_iter().flat_map(|queue| (0..settings.workers).map(move |n| (queue, n))) {
+        let worker = format!("{instance}:{}:{number}", queue.as_str());
+        tasks.spawn(workers::run(app.clone(), queue, worker, settings.retention.clone(), stop.clone()));
     }
     tasks.spawn(lead(app.clone(), instance, stop.clone(), clock_moved));
 

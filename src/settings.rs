@@ -67,7 +67,7 @@ impl Settings {
         let oidc_issuer = reader.url("GITHUB_OIDC_ISSUER", Some("https://token.actions.githubusercontent.com"));
         let jwks_default = format!("{oidc_issuer}/.well-known/jwks");
         let settings = Self {
-            database_connections: reader.positive("STACKORDER_DATABASE_CONNECTIONS", workers + 8),
+            database_connections: reader.positive("STACKORDER_DATABASE_CONNECTIONS", 3 * workers + 8),
             listen: reader.listen(),
             app: AppSettings {
                 id: reader.app_id(),
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(settings.base_url, "https://stackorder.example.com");
         assert_eq!(settings.oidc_audience, settings.base_url);
         assert_eq!(settings.listen.port(), 8080);
-        assert_eq!(settings.database_connections, 12);
+        assert_eq!(settings.database_connections, 20);
         assert!(settings.oidc_jwks_url.ends_with("/.well-known/jwks"));
     }
 

@@ -93,6 +93,26 @@ pub enum Event {
     Other,
 }
 
+impl Event {
+    /// Nothing comes of it, whoever sends it: a check that nobody asks for again, a comment that no person wrote or that is on
+    /// no pull request. GitHub tells of every check there is, those of all jobs and our own, so this is most of what comes.
+    pub fn is_for_nobody(&self) -> bool {
+        match self {
+            Event::CheckRun(event) => event.action != "rerequested" || event.sender_is_bot,
+            Event::IssueComment(event) => !event.is_pull_request || event.author_is_bot || event.sender_is_bot,
+            Event::Installation(_)
+            | Event::InstallationRepositories(_)
+            | Event::PullRequest(_)
+            | Event::Push(_)
+            | Event::WorkflowRun(_)
+            | Event::WorkflowJob(_)
+            | Event::DeploymentProtectionRule(_)
+            | Event::Ping
+            | Event::Other => false,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstallationEvent {
     pub action: String,

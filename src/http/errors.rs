@@ -52,6 +52,10 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
     }
 
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "conflict", message)
+    }
+
     pub fn method_not_allowed(message: impl Into<String>) -> Self {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "invalid", message)
     }
@@ -78,7 +82,7 @@ impl From<Refused> for ApiError {
             Refused::Forbidden(message) => Self::forbidden(message),
             Refused::NotFound(message) => Self::not_found(message),
             Refused::Invalid { field, reason } => Self::invalid_field(field, &reason),
-            Refused::Conflict(message) => Self::new(StatusCode::CONFLICT, "conflict", message),
+            Refused::Conflict(message) => Self::conflict(message),
             Refused::Superseded(message) => Self::new(StatusCode::CONFLICT, "superseded", message),
             Refused::Locked(message) => {
                 Self::new(StatusCode::LOCKED, "locked", message).with(json!({ "conflicts": [] }))

@@ -2,7 +2,7 @@
 //!
 //! - `call`: from a request to caller, path, body and query; `auth`: tokens and keys to callers.
 //! - `errors`: every refusal as status, code and body.
-//! - `runs`: what jobs and keys call; `lists`, `audit`: what keys read.
+//! - `runs`: what jobs and keys call; `lists`, `audit`: what keys read; `keys`: keys that make keys.
 //! - `webhooks`: store, then acknowledge.
 //! - `health`: `/healthz` and `/readyz`.
 //! - `request_id`, `headers`: what every answer carries, the pages' too.
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::header;
 use axum::middleware::{from_fn, map_response};
-use axum::routing::{any, get, post};
+use axum::routing::{any, delete, get, post};
 use secrecy::SecretString;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
@@ -26,6 +26,7 @@ mod call;
 pub mod errors;
 pub(crate) mod headers;
 mod health;
+mod keys;
 pub(crate) mod lists;
 mod request_id;
 mod runs;
@@ -56,6 +57,8 @@ pub fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/repos/{owner}/{repo}/runs", get(lists::runs))
         .route("/v1/repos/{owner}/{repo}/stacks", get(lists::stacks))
         .route("/v1/audit", get(audit::show))
+        .route("/v1/keys", get(keys::list).post(keys::create))
+        .route("/v1/keys/{name}", delete(keys::revoke))
         .route("/webhooks/github", post(webhooks::receive))
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))

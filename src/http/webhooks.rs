@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::Shared;
 use super::call;
 use super::errors::ApiError;
-use crate::github::webhook;
+use crate::github::webhook::{self, Event};
 use crate::store::Stored;
 
 /// GitHub sends up to 25 MB; what we read of an event is far smaller.
@@ -35,11 +35,18 @@ pub async fn receive(
         return Err(ApiError::invalid("X-GitHub-Event and X-GitHub-Delivery are required"));
     };
     let payload = String::from_utf8(body.into()).map_err(|_| ApiError::invalid("the body is not UTF-8"))?;
-    if serde_json::from_str::<serde::de::IgnoredAny>(&payload).is_err() {
+    // An event that is read is JSON; of any other, only that is known.
+    let parsed = webhook::parse(event, &payload);
+    let is_read = parsed.as_ref().is_ok_and(|event| !matches!(event, Event::Ping | Event::Other));
+    if !is_read && serde_json::from_str::<serde::de::IgnoredAny>(&payload).is_err() {
         return Err(ApiError::invalid("the body is not JSON"));
     }
-    if event == "ping" {
-        return Ok((StatusCode::OK, Json(json!({ "ok": true }))));
+    match parsed {
+        Ok(Event::Ping) => return Ok((StatusCode::OK, Json(json!({ "ok": true })))),
+        // Signed and well formed, and there is nothing to keep it for.
+        Ok(event) if event.is_for_nobody() => return Ok((StatusCode::ACCEPTED, Json(json!({ "queued": false })))),
+        // What cannot be read is kept as a dead letter.
+        Ok(_) | Err(_) => {}
     }
     let queued = store(&shared, delivery.to_owned(), event.to_owned(), payload).await? == Stored::Queued;
     Ok((StatusCode::ACCEPTED, Json(json!({ "queued": queued }))))
@@ -50,9 +57,8 @@ async fn store(shared: &Shared, delivery: String, event: String, payload: String
     let app = shared.app.clone();
     // A task of its own, so that GitHub's hanging up does not take the insert back.
     let insert = tokio::spawn(async move {
-        let stored = app.store.store_delivery(&delivery, &event, &payload, app.now()).await;
-        app.wake.notify_waiters();
-        stored
+        let _arrival = app.bells.arrival();
+        app.store.store_delivery(&delivery, &event, &payload, app.now()).await
     });
     match tokio::time::timeout(INSERT_MAX, insert).await {
         Ok(Ok(stored)) => stored.map_err(|error| ApiError::internal(&error)),

@@ -1,10 +1,13 @@
 //! Who asks over the API for what people ask for in comments: a signed-in person, or an API key in a person's place.
 
-use super::runner_calls::{Answer, Caller, forbidden, not_found};
+use serde_json::{Value, json};
+
+use super::runner_calls::{Answer, CallError, Caller, forbidden, not_found};
 use super::{App, repo_ref};
 use crate::gate::facts::Permission;
 use crate::ids::RunId;
-use crate::run::model::{Repo, Run};
+use crate::run::model::{AuditEntry, Repo, Run};
+use crate::run::report::Refused;
 use crate::store::ApiKey;
 
 #[derive(Debug, Clone)]
@@ -53,5 +56,42 @@ impl App {
             Actor::Person { login } if self.github.permission(&repo_ref(repo), login).await?.can_push() => Ok(()),
             Actor::Person { .. } => Err(forbidden(format!("this takes write access to {}", repo.full_name))),
         }
+    }
+
+    /// Passes an answer on, and puts into the audit log what was understood and refused: forbidden, or against a rule. What
+    /// makes no sense, or names nothing, is not in there.
+    pub(super) async fn audit_refusal<T>(
+        &self,
+        (actor, action): (&str, &str),
+        repo: &Repo,
+        mut details: Value,
+        answer: Answer<T>,
+    ) -> Answer<T> {
+        match &answer {
+            Err(CallError::Gate(refusals)) => details["failures"] = json!(refusals),
+            Err(
+                CallError::Locked { message, .. }
+                | CallError::Refused(
+                    Refused::Forbidden(message)
+                    | Refused::Conflict(message)
+                    | Refused::Superseded(message)
+                    | Refused::Locked(message),
+                ),
+            ) => details["reason"] = json!(message),
+            Ok(_) | Err(CallError::Refused(Refused::NotFound(_) | Refused::Invalid { .. }) | CallError::Failed(_)) => {
+                return answer;
+            }
+        }
+        details["repo"] = json!(repo.full_name);
+        details["accepted"] = json!(false);
+        let entry = AuditEntry {
+            at: self.now(),
+            actor: actor.to_owned(),
+            action: action.to_owned(),
+            target: repo.full_name.to_string(),
+            details: details.as_object().cloned().unwrap_or_default().into_iter().collect(),
+        };
+        self.store.add_audit(&entry).await?;
+        answer
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! In `before_merge` it is what a `stackorder apply` comment is. In `on_merge` it asks again for what a merge left undone.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::actor::Actor;
 use super::applies::{Asked, GATHER_TRIES_MAX, MERGEABLE_PAUSE, NotStarted, STILL_MOVING, Started, start_apply};
@@ -14,7 +14,6 @@ use crate::gate::Entry;
 use crate::gate::facts::PullRequest;
 use crate::ids::{RunId, Sha};
 use crate::run::model::{Repo, Run};
-use crate::run::next::Next;
 use crate::run::report::Refused;
 use crate::run::status::{Mode, RunStatus, Trigger};
 
@@ -27,25 +26,37 @@ impl App {
         request: &RequestApplyRequest,
     ) -> Answer<CreateRunResponse> {
         let (run, repo) = self.run_seen_by(actor, id).await?;
+        let answer = self.request_apply_seen(actor, &run, &repo, request).await;
+        let details = details(&run, request);
+        self.audit_refusal((&actor.name(), "apply_requested"), &repo, details, answer).await
+    }
+
+    async fn request_apply_seen(
+        &self,
+        actor: &Actor,
+        run: &Run,
+        repo: &Repo,
+        request: &RequestApplyRequest,
+    ) -> Answer<CreateRunResponse> {
         if request.plan_set_digest.is_empty() {
             return Err(invalid("plan_set_digest", "is required: that of the run whose plans were looked at"));
         }
         if run.mode == Mode::Drift || run.pr_number == 0 {
             return Err(invalid("run_id", "only what a pull request planned can be applied"));
         }
-        self.may_start(actor, &repo).await?;
+        self.may_start(actor, repo).await?;
         if repo.suspended {
             return Err(Refused::Conflict("the App installation is suspended".to_owned()).into());
         }
         if run.status == RunStatus::Superseded {
-            return Err(superseded(&run, &run.superseded_by));
+            return Err(superseded(run, &run.superseded_by));
         }
-        let pull = self.settled_pull(&repo, run.pr_number, MERGEABLE_PAUSE).await?;
+        let pull = self.settled_pull(repo, run.pr_number, MERGEABLE_PAUSE).await?;
         let requester = actor.name();
-        let asked = self.asked(&repo, &run, &pull, &requester, request)?;
+        let asked = self.asked(repo, run, &pull, &requester, request)?;
         let subject = Subject::Pull { repo_id: repo.id, number: pull.number };
         for _ in 0..GATHER_TRIES_MAX {
-            let gathered = self.gather(&repo, pull.clone(), &asked).await?;
+            let gathered = self.gather(repo, pull.clone(), &asked).await?;
             let decided = self.decide(&subject, |next| {
                 let started = match start_apply(next, &asked, &gathered) {
                     Err(NotStarted::MoreWanted) => return None,
@@ -60,19 +71,23 @@ impl App {
                         Ok(started)
                     }
                 };
-                record(next, &run, &asked, request, &started);
+                if let Ok(id) = &started {
+                    let mut details = details(run, request);
+                    details["repo"] = json!(repo.full_name);
+                    details["accepted"] = json!(true);
+                    details["new_run_id"] = json!(id);
+                    next.audit(&requester, "apply_requested", repo.full_name.to_string(), details);
+                }
                 Some(started)
             });
             if let Some(started) = decided.await?.ok_or_else(|| not_found("run"))? {
                 let started = started?;
                 let run = self.store.run(&started).await?.ok_or_else(|| not_found("run"))?;
-                let json = self.run_json(&run, &repo);
+                let json = self.run_json(&run, repo);
                 return Ok(CreateRunResponse { run_id: started, status: run.status, existing: false, run: Some(json) });
             }
         }
-        let moving = || CallError::from(Refused::Conflict(STILL_MOVING.to_owned()));
-        self.decide(&subject, |next| record(next, &run, &asked, request, &Err(moving()))).await?;
-        Err(moving())
+        Err(Refused::Conflict(STILL_MOVING.to_owned()).into())
     }
 
     /// What the request comes to under the repository's mode.
@@ -118,24 +133,9 @@ fn superseded(run: &Run, by: &str) -> CallError {
     Refused::Superseded(format!("run {} is of {}, which {by} replaced", run.id, run.sha.short())).into()
 }
 
-/// Whatever came of it, somebody asked.
-fn record(
-    next: &mut Next,
-    run: &Run,
-    asked: &Asked<'_>,
-    request: &RequestApplyRequest,
-    started: &Result<RunId, CallError>,
-) {
-    let repo = next.scene.repo.full_name.clone();
-    let mut details = json!({
-        "repo": repo, "pr": run.pr_number, "run_id": run.id, "stacks": request.stacks,
-        "plan_set_digest": request.plan_set_digest, "accepted": started.is_ok(),
-    });
-    match started {
-        Ok(id) => details["new_run_id"] = json!(id),
-        Err(CallError::Gate(refusals)) => details["failures"] = json!(refusals),
-        Err(CallError::Refused(Refused::Conflict(reason))) => details["reason"] = json!(reason),
-        Err(CallError::Refused(_) | CallError::Locked { .. } | CallError::Failed(_)) => {}
-    }
-    next.audit(asked.requester, "apply_requested", repo.to_string(), details);
+/// What was asked for, as the audit log tells it.
+fn details(run: &Run, request: &RequestApplyRequest) -> Value {
+    json!({
+        "pr": run.pr_number, "run_id": run.id, "stacks": request.stacks, "plan_set_digest": request.plan_set_digest,
+    })
 }

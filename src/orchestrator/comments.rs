@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::bells::Queue;
 use super::{App, Result, Subject, repo_ref};
 use crate::clock::MINUTE_MS;
 use crate::command::{Command, Parsed, Verb, parse_comment};
@@ -136,7 +137,7 @@ impl App {
 
     pub(super) async fn react(&self, repo: &Repo, comment: &CommandComment, which: &str) -> Result<()> {
         self.store.add_job(&reaction(repo.id, comment.id, which, self.now())).await?;
-        self.wake.notify_waiters();
+        self.bells.ring(Queue::Outbox);
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
+use super::bells::Queue;
 use super::{App, Result, Subject, repo_ref};
 use crate::clock::{MINUTE_MS, Millis, rfc3339};
 use crate::graph::resolution::AffectedStack;
@@ -46,7 +47,7 @@ impl App {
             let payload = json!({ "repo_id": repo.id, "key": key });
             self.store.add_job(&NewJob::keyed(JobKind::DriftStack, name, payload, due_at)).await?;
         }
-        self.wake.notify_waiters();
+        self.bells.ring(Queue::Outbox);
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
+use super::bells::Queue;
 use super::{App, Result, repo_ref};
 use crate::config::parse::parse_repo_config;
 use crate::github::api::{GitHubError, InstallationFacts, RepositoryFacts};
@@ -141,7 +142,7 @@ impl App {
             self.now(),
         );
         self.store.add_job(&job).await?;
-        self.wake.notify_waiters();
+        self.bells.ring(Queue::Outbox);
         Ok(())
     }
 

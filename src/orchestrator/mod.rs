@@ -13,24 +13,27 @@
 //! - `cross_repo`: plans in other repositories after an apply.
 //! - `dispatches`, `rendering`: the jobs that write to GitHub.
 //! - `reconcile`, `drift`, `lock_reminders`, `schedule`: what time brings.
-//! - `workers`: the loops that work inbox and outbox off.
+//! - `workers`: the loops that work inbox and outbox off; `bells`: what wakes them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use rand::RngExt;
-use tokio::sync::{Mutex as AsyncMutex, Notify, OwnedMutexGuard};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use crate::clock::{Clock, Millis};
 use crate::github::api::{Api, GitHubError, RepoRef};
 use crate::ids::RunId;
 use crate::run::model::{Repo, Run};
 use crate::run::next::Next;
+use crate::run::scene::JobKind;
 use crate::store::{Store, StoreError};
+use bells::Bells;
 
 pub mod actor;
 mod applies;
 mod apply_requests;
+pub mod bells;
 mod comments;
 mod cross_repo;
 mod deployments;
@@ -106,8 +109,10 @@ pub struct App {
     pub github: Arc<dyn Api>,
     pub clock: Arc<dyn Clock>,
     pub addresses: Addresses,
-    /// Rung after a commit that left work for the workers.
-    pub wake: Notify,
+    pub bells: Bells,
+    /// How long a rendering waits for what comes right behind it. A report, the next dispatch, its workflow run and its claim
+    /// come in a bunch, and GitHub counts what is written to it. 0 under a clock that is moved by hand.
+    pub render_after_ms: u32,
     random: Mutex<rand::rngs::StdRng>,
     /// Requests for one subject, and senders of one dispatch, queue here first: it saves the retries of a wide wave. Compare-and-set stays the truth.
     turns: Mutex<BTreeMap<String, Arc<AsyncMutex<()>>>>,
@@ -126,7 +131,8 @@ impl App {
             github,
             clock,
             addresses,
-            wake: Notify::new(),
+            bells: Bells::default(),
+            render_after_ms: 0,
             random: Mutex::new(random),
             turns: Mutex::new(BTreeMap::new()),
         }
@@ -169,18 +175,18 @@ impl App {
             let Some(scene) = scene else { return Ok(None) };
             let mut next = Next::of(&scene, self.now());
             let answer = decide(&mut next);
-            let changes = self.with_promotions(next).await?;
+            let mut changes = self.with_promotions(next).await?;
             if changes.is_empty() {
                 return Ok(Some(answer));
             }
-            let has_jobs = !changes.effects.jobs.is_empty();
+            let rendering = changes.effects.jobs.iter_mut().filter(|job| job.kind == JobKind::Render);
+            rendering.for_each(|job| job.due_at += Millis::from(self.render_after_ms));
+            let jobs = changes.effects.jobs.clone();
             let once = changes.effects.once.clone();
             let repo_wide = changes.locks_version.map(|_| changes.repo_id);
             match self.store.commit(changes).await {
                 Ok(()) => {
-                    if has_jobs {
-                        self.wake.notify_waiters();
-                    }
+                    self.bells.ring_for(&jobs, self.now());
                     return Ok(Some(answer));
                 }
                 Err(StoreError::Conflict(_)) if self.any_claimed(&once).await? => return Ok(None),

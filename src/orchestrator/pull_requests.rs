@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::bells::Queue;
 use super::{App, Result, Subject, repo_ref};
 use crate::clock::DAY_MS;
 use crate::config::model::ApplyMode;
@@ -104,7 +105,7 @@ impl App {
         let key = format!("fork:{}:{}", repo.id, pull.head_sha);
         let payload = json!({ "repo_id": repo.id, "pr_number": number });
         self.store.add_job(&NewJob::keyed(JobKind::ForkNotice, key, payload, self.now())).await?;
-        self.wake.notify_waiters();
+        self.bells.ring(Queue::Outbox);
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
+use super::bells::Queue;
 use super::dispatches::LOST_MS;
 use super::{App, Error, Result, Subject, repo_ref};
 use crate::clock::{MINUTE_MS, Millis, SECOND_MS};
@@ -89,7 +90,7 @@ impl App {
         let payload = json!({ "dispatch_id": dispatch.id, "run_id": dispatch.run_id });
         let job = NewJob::keyed(JobKind::SendDispatch, format!("dispatch:{}", dispatch.id), payload, self.now());
         self.store.add_job(&job).await?;
-        self.wake.notify_waiters();
+        self.bells.ring(Queue::Dispatches);
         Ok(())
     }
 

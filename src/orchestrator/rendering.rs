@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest, Sha256};
 
+use super::bells::Queue;
 use super::workers::{LEASE_MS, RENEW_EVERY, while_held};
 use super::{App, Result, repo_ref};
 use crate::github::api::{Check, GitHubError, Reaction, RepoRef};
@@ -70,7 +71,7 @@ impl App {
         for number in numbers {
             self.store.add_job(&NewJob::rendering(repo.id, number, self.now())).await?;
         }
-        self.wake.notify_waiters();
+        self.bells.ring(Queue::Outbox);
         Ok(())
     }
 
@@ -81,15 +82,11 @@ impl App {
         }
         let context = self.context(&scene).await?;
         let github = repo_ref(&scene.repo);
-        for check in render::checks::desired(&scene, &context) {
-            self.write_check(&github, &check).await?;
-        }
+        self.write_checks(&github, &render::checks::desired(&scene, &context)).await?;
         for (sha, run) in superseded_commits(&scene) {
             let existing = self.store.rendered_in(&checks_scope(&github, &sha)).await?;
             let names: BTreeSet<String> = existing.into_keys().collect();
-            for check in render::checks::superseded(&scene, &run, &names, &context) {
-                self.write_check(&github, &check).await?;
-            }
+            self.write_checks(&github, &render::checks::superseded(&scene, &run, &names, &context)).await?;
         }
         if let Some(body) = render::sticky::comment(&scene, &context) {
             self.write_own_comment(&github, number, STICKY, render::sticky::MARKER, &body, true).await?;
@@ -136,18 +133,30 @@ impl App {
         })
     }
 
+    /// In their order. What was noted of all checks of a commit is read at once: most of them are as they were.
+    pub(super) async fn write_checks(&self, github: &RepoRef, checks: &[Check]) -> Result<()> {
+        let mut known: BTreeMap<&Sha, BTreeMap<String, Rendered>> = BTreeMap::new();
+        for check in checks {
+            if !known.contains_key(&check.head_sha) {
+                let scope = checks_scope(github, &check.head_sha);
+                known.insert(&check.head_sha, self.store.rendered_in(&scope).await?);
+            }
+            self.write_check(github, check, known[&check.head_sha].get(&check.name)).await?;
+        }
+        Ok(())
+    }
+
     /// Updates by id, creates when unknown or gone, and sends nothing that GitHub already has.
     ///
     /// That it is about to be written is noted first: whoever comes after a writer that died knows that what was noted as
     /// written before may not be what GitHub shows.
-    pub(super) async fn write_check(&self, github: &RepoRef, check: &Check) -> Result<()> {
+    async fn write_check(&self, github: &RepoRef, check: &Check, known: Option<&Rendered>) -> Result<()> {
         let scope = checks_scope(github, &check.head_sha);
         let digest = digest_of_check(check);
-        let known = self.store.rendered(&scope, &check.name).await?;
-        if known.as_ref().is_some_and(|known| known.digest == digest) {
+        if known.is_some_and(|known| known.digest == digest) {
             return Ok(());
         }
-        let id = known.as_ref().map(|known| known.github_id);
+        let id = known.map(|known| known.github_id);
         let begun = Rendered { github_id: id.unwrap_or(BEING_CREATED), digest: String::new() };
         self.store.save_rendered(&scope, &check.name, &begun).await?;
         let id = match id {

@@ -7,7 +7,7 @@ use super::actor::Actor;
 use super::runner_calls::{Answer, not_found};
 use crate::api::CreateRunResponse;
 use crate::ids::RunId;
-use crate::run::model::{Row, Run};
+use crate::run::model::{Repo, Row, Run};
 use crate::run::next::Next;
 use crate::run::plan_start;
 use crate::run::report::Refused;
@@ -18,14 +18,20 @@ impl App {
     /// `POST /v1/runs/{id}/rerun`. Each call makes a run.
     pub async fn rerun(&self, actor: &Actor, id: &RunId) -> Answer<CreateRunResponse> {
         let (run, repo) = self.run_seen_by(actor, id).await?;
-        self.may_start(actor, &repo).await?;
+        let answer = self.rerun_seen(actor, &run, &repo).await;
+        let details = json!({ "pr": run.pr_number, "run_id": id });
+        self.audit_refusal((&actor.name(), "rerun"), &repo, details, answer).await
+    }
+
+    async fn rerun_seen(&self, actor: &Actor, run: &Run, repo: &Repo) -> Answer<CreateRunResponse> {
+        self.may_start(actor, repo).await?;
         if repo.suspended {
             return Err(Refused::Conflict("the App installation is suspended".to_owned()).into());
         }
         let (new, requester) = (self.new_run_id(), actor.name());
-        self.decide_run(&run, |next| plan_again(next, id, &new, &requester)).await??;
+        self.decide_run(run, |next| plan_again(next, &run.id, &new, &requester)).await??;
         let run = self.store.run(&new).await?.ok_or_else(|| not_found("run"))?;
-        let json = self.run_json(&run, &repo);
+        let json = self.run_json(&run, repo);
         Ok(CreateRunResponse { run_id: new, status: run.status, existing: false, run: Some(json) })
     }
 }

@@ -47,7 +47,7 @@ impl App {
                 Err(error) => tracing::warn!(repo = %repo.full_name, schedule, error, "the drift schedule is ignored"),
             }
         }
-        self.wake.notify_waiters();
+        self.bells.ring_all();
         Ok(())
     }
 
@@ -62,7 +62,7 @@ impl App {
         for kind in [JobKind::SyncInstallations, JobKind::OpenPullRequests] {
             self.store.add_job(&NewJob::keyed(kind, format!("{}:start", kind.as_str()), json!({}), now)).await?;
         }
-        self.wake.notify_waiters();
+        self.bells.ring_all();
         Ok(())
     }
 

@@ -22,8 +22,9 @@ use rand::SeedableRng;
 use serde_json::{Value, json};
 
 use self::github::Scripted;
+use super::bells::Queue;
 use super::runner_calls::{CallError, Caller};
-use super::workers::work_one;
+use super::workers::work;
 use super::*;
 use crate::api::{ClaimRequest, CreateRunRequest, GraphUploadRequest, StackResult, UnlockRequest};
 use crate::clock::{HandClock, MINUTE_MS};
@@ -329,6 +330,12 @@ fn commented(id: i64, author: &str, body: &str) -> Value {
         "comment": { "id": id, "body": body, "user": { "login": author } },
         "sender": { "login": author },
     })
+}
+
+/// One delivery and one job; whether there was any.
+async fn work_one(app: &App, worker: &str, retention: &Retention) -> Result<bool> {
+    let delivery = work(app, Queue::Inbox, worker, retention).await?;
+    Ok(work(app, Queue::Outbox, worker, retention).await? || delivery)
 }
 
 fn api_key(scopes: &[&str], repos: &[&str]) -> ApiKey {

@@ -1,5 +1,7 @@
 //! `POST /v1/unlock`: an API key frees a stack, whoever holds it (spec 20 §5.8).
 
+use serde_json::json;
+
 use super::runner_calls::{Answer, Caller, forbidden, invalid, not_found};
 use super::{App, Subject};
 use crate::api::{UnlockRequest, UnlockResponse, lock_info};
@@ -19,14 +21,16 @@ impl App {
         }
         let stack = StackKey::parse(&request.stack_key).map_err(|error| invalid("stack_key", error.to_string()))?;
         let repo = self.repo_seen_by(key, &request.repo).await?;
+        let actor = format!("apikey:{}", key.name);
         if !(Caller::Key(key.clone())).may("unlock", &repo.full_name) {
-            return Err(forbidden("this key may not unlock in this repository"));
+            let refused = Err(forbidden("this key may not unlock in this repository"));
+            let details = json!({ "stack": stack, "reason_given": request.reason });
+            return self.audit_refusal((&actor, "unlock_refused"), &repo, details, refused).await;
         }
         let known = self.store.stacks(repo.id).await?.into_iter().any(|record| record.key == stack);
         if !known {
             return Err(not_found("stack"));
         }
-        let actor = format!("apikey:{}", key.name);
         let holder = self.store.locks(Some(repo.id)).await?.into_iter().find(|lock| lock.key == stack);
         let subject = Subject::Pull { repo_id: repo.id, number: holder.map_or(0, |lock| lock.pr_number) };
         let released = self.decide(&subject, |next| {

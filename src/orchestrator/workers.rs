@@ -13,6 +13,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use tokio::sync::watch;
 
+use super::bells::Queue;
 use super::comments;
 use super::deployments::DeploymentAnswer;
 use super::rendering::Turn;
@@ -35,15 +36,21 @@ const HANDLER_MAX: Duration = Duration::from_secs(5 * 60);
 const IDLE_POLL: Duration = Duration::from_secs(2);
 /// Waits after the first to the fourth failure; the fifth makes a dead letter.
 const RETRY_MS: [Millis; 4] = [MINUTE_MS, 5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS];
+/// So many processes die over a piece before it is taken for the cause and given up. Each of them was working on other pieces,
+/// too, which are as innocent as this one may be.
+const DEATHS_MAX: u32 = 12;
 /// A rendering that finds another one at work looks again after this.
 const RENDER_AGAIN_MS: Millis = SECOND_MS;
 
-/// Works until told to stop; what was claimed is finished first.
-pub async fn run(app: Arc<App>, worker: String, retention: Retention, mut stop: watch::Receiver<bool>) {
+/// Works one queue until told to stop; what was claimed is finished first.
+pub async fn run(app: Arc<App>, queue: Queue, worker: String, retention: Retention, mut stop: watch::Receiver<bool>) {
     while !*stop.borrow() {
         // Registered before looking, so that a ring in between is not lost.
-        let ring = app.wake.notified();
-        let worked = match work_one(&app, &worker, &retention).await {
+        let ring = app.bells.of(queue).notified();
+        if queue == Queue::Inbox {
+            app.bells.after_a_burst().await;
+        }
+        let worked = match work(&app, queue, &worker, &retention).await {
             Ok(worked) => worked,
             Err(error) => {
                 tracing::error!(worker, error = chain(&error), "the queue cannot be used");
@@ -61,41 +68,52 @@ pub async fn run(app: Arc<App>, worker: String, retention: Retention, mut stop: 
     }
 }
 
-/// Works one delivery and one job; whether there was any.
-pub async fn work_one(app: &App, worker: &str, retention: &Retention) -> Result<bool> {
-    let mut worked = false;
-    if let Some(delivery) = app.store.claim_delivery(worker, app.now(), LEASE_MS).await? {
-        worked = true;
-        let renew = || app.store.renew_delivery(&delivery.id, worker, app.now(), LEASE_MS);
-        let handled = while_held(RENEW_EVERY, renew, watched(delivery.attempts, app.handle_delivery(&delivery))).await;
-        if let Some(handled) = handled {
-            let outcome = outcome_of(app, handled, delivery.attempts);
-            if let Outcome::Dead { error } = &outcome {
-                tracing::error!(delivery = delivery.id, event = delivery.event, error, "a delivery is given up");
-            }
-            app.store.finish_delivery(&delivery.id, worker, &outcome, app.now()).await?;
-            // Finished first: an answer that fails must not leave the delivery claimed.
-            if let Outcome::Dead { .. } = &outcome {
-                app.answer_dead_command(&delivery).await?;
-            }
+/// Works one piece of a queue; whether there was any.
+pub async fn work(app: &App, queue: Queue, worker: &str, retention: &Retention) -> Result<bool> {
+    let now = app.now();
+    let job = match queue {
+        Queue::Inbox => {
+            let Some(delivery) = app.store.claim_delivery(worker, now, LEASE_MS).await? else { return Ok(false) };
+            work_delivery(app, worker, &delivery).await?;
+            return Ok(true);
         }
+        Queue::Outbox => app.store.claim_job(worker, now, LEASE_MS).await?,
+        Queue::Dispatches => app.store.claim_job_of(JobKind::SendDispatch, worker, now, LEASE_MS).await?,
+    };
+    let Some(job) = job else { return Ok(false) };
+    work_job(app, worker, &job, retention).await?;
+    Ok(true)
+}
+
+async fn work_delivery(app: &App, worker: &str, delivery: &Delivery) -> Result<()> {
+    let renew = || app.store.renew_delivery(&delivery.id, worker, app.now(), LEASE_MS);
+    let handled = while_held(RENEW_EVERY, renew, watched(delivery.attempts, app.handle_delivery(delivery))).await;
+    let Some(handled) = handled else { return Ok(()) };
+    let outcome = outcome_of(app, handled, delivery.attempts);
+    if let Outcome::Dead { error } = &outcome {
+        tracing::error!(delivery = delivery.id, event = delivery.event, error, "a delivery is given up");
     }
-    if let Some(job) = app.store.claim_job(worker, app.now(), LEASE_MS).await? {
-        worked = true;
-        let renew = || app.store.renew_job(&job, worker, app.now(), LEASE_MS);
-        let handled =
-            while_held(RENEW_EVERY, renew, watched(job.attempts, app.handle_job(&job, worker, retention))).await;
-        let outcome = match handled {
-            None => return Ok(true),
-            Some(Handled::Ended(Ok(Turn::Busy))) => Outcome::Unstarted { at: app.now() + RENDER_AGAIN_MS },
-            Some(handled) => outcome_of(app, handled, job.attempts),
-        };
-        if let Outcome::Dead { error } = &outcome {
-            tracing::error!(job = job.id, kind = job.kind.as_str(), error, "a job is given up");
-        }
-        app.store.finish_job(&job, worker, &outcome, app.now()).await?;
+    app.store.finish_delivery(&delivery.id, worker, &outcome, app.now()).await?;
+    // Finished first: an answer that fails must not leave the delivery claimed.
+    if let Outcome::Dead { .. } = &outcome {
+        app.answer_dead_command(delivery).await?;
     }
-    Ok(worked)
+    Ok(())
+}
+
+async fn work_job(app: &App, worker: &str, job: &Job, retention: &Retention) -> Result<()> {
+    let renew = || app.store.renew_job(job, worker, app.now(), LEASE_MS);
+    let handled = while_held(RENEW_EVERY, renew, watched(job.attempts, app.handle_job(job, worker, retention))).await;
+    let outcome = match handled {
+        None => return Ok(()),
+        Some(Handled::Ended(Ok(Turn::Busy))) => Outcome::Unstarted { at: app.now() + RENDER_AGAIN_MS },
+        Some(handled) => outcome_of(app, handled, job.attempts),
+    };
+    if let Outcome::Dead { error } = &outcome {
+        tracing::error!(job = job.id, kind = job.kind.as_str(), error, "a job is given up");
+    }
+    app.store.finish_job(job, worker, &outcome, app.now()).await?;
+    Ok(())
 }
 
 /// Works while a lease is renewed at its side. `None` when the lease was lost: somebody else has it, so the work stops where
@@ -136,7 +154,7 @@ enum Handled<T> {
 
 /// Runs a handler within its time; its panic ends with it, not with the worker.
 async fn watched<T>(attempts: u32, handler: impl Future<Output = Result<T>>) -> Handled<T> {
-    if attempts as usize > RETRY_MS.len() {
+    if attempts > DEATHS_MAX {
         return Handled::Deadly;
     }
     let mut handler = pin!(handler);
@@ -183,6 +201,9 @@ impl App {
     async fn handle_delivery(&self, delivery: &Delivery) -> Result<()> {
         let event =
             webhook::parse(&delivery.event, &delivery.payload).map_err(|error| Error::Invalid(error.to_string()))?;
+        if event.is_for_nobody() {
+            return Ok(());
+        }
         match event {
             Event::Installation(event) => self.installation_changed(event).await,
             Event::InstallationRepositories(event) => self.installed_repositories_changed(event).await,
@@ -192,10 +213,6 @@ impl App {
             }
             Event::IssueComment(event) => {
                 let Some(repo) = self.known(event.repo.id).await? else { return Ok(()) };
-                let by_bot = event.author_is_bot || event.sender_is_bot;
-                if !event.is_pull_request || by_bot {
-                    return Ok(());
-                }
                 match event.action.as_str() {
                     "created" => {
                         self.commented(&repo, event.number, event.comment_id, &event.author, &event.body).await
@@ -208,9 +225,6 @@ impl App {
             Event::Push(event) => self.pushed(event).await,
             Event::CheckRun(event) => {
                 let Some(repo) = self.known(event.repo.id).await? else { return Ok(()) };
-                if event.action != "rerequested" || event.sender_is_bot {
-                    return Ok(());
-                }
                 self.check_rerequested(&repo, &event, &delivery.id).await
             }
             Event::WorkflowRun(event) => {
@@ -412,7 +426,7 @@ mod tests {
     async fn a_handler_that_panics_has_failed_and_one_that_kills_the_process_is_not_tried_for_ever() {
         let panics = async { if true { panic!("a bug") } else { Ok(()) } };
         assert!(matches!(watched(0, panics).await, Handled::Panicked));
-        assert!(matches!(watched(4, async { Ok(7) }).await, Handled::Ended(Ok(7))));
-        assert!(matches!(watched(5, async { Ok(7) }).await, Handled::Deadly), "the fifth claim expired");
+        assert!(matches!(watched(DEATHS_MAX, async { Ok(7) }).await, Handled::Ended(Ok(7))));
+        assert!(matches!(watched(DEATHS_MAX + 1, async { Ok(7) }).await, Handled::Deadly));
     }
 }

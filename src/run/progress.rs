@@ -130,6 +130,7 @@ pub fn on_job(next: &mut Next, id: &RunId, dispatch: Option<&DispatchId>, name: 
     let Some(key) = stack_of_job(name, &keys) else { return };
     let now = next.now;
     let row = next.scene.row_mut(id, &key).expect("one of the run's keys");
+    let before = row.clone();
     // Of a claimed row only the claiming workflow run's own job tells where it is.
     let is_its_own =
         row.claim.as_ref().is_none_or(|claim| url.contains(&format!("/runs/{}/job/", claim.workflow_run_id)));
@@ -151,8 +152,10 @@ pub fn on_job(next: &mut Next, id: &RunId, dispatch: Option<&DispatchId>, name: 
             row.waiting_for_approval = status == "waiting" && row.claim.is_none();
         }
     }
-    next.run_mut(id).seen_at = now;
-    next.render(id);
+    if *row != before {
+        next.run_mut(id).seen_at = now;
+        next.render(id);
+    }
 }
 
 /// Nothing more will come of this dispatch: what it carried and did not finish is unknown (spec 30 §11.1).

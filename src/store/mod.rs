@@ -358,6 +358,8 @@ pub trait Store: Send + Sync {
     /// A key that waits already takes the newest payload and the earlier time; a dead one lives again.
     async fn add_job(&self, job: &NewJob) -> Result<()>;
     async fn claim_job(&self, worker: &str, now: Millis, lease_ms: Millis) -> Result<Option<Job>>;
+    /// The same, of one kind alone.
+    async fn claim_job_of(&self, kind: JobKind, worker: &str, now: Millis, lease_ms: Millis) -> Result<Option<Job>>;
     /// As [`Store::renew_delivery`].
     async fn renew_job(&self, job: &Job, worker: &str, now: Millis, lease_ms: Millis) -> Result<bool>;
     /// `Done` or `Dead` of a keyed job that was asked for again meanwhile makes it due again at once. A caller whose lease went

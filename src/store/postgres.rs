@@ -1,6 +1,7 @@
 //! Postgres: any number of servers on one database.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use sqlx::Connection as _;
 use sqlx::migrate::Migrator;
@@ -12,6 +13,9 @@ use super::sql::SqlStore;
 use super::{Result, Schema, StoreError};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
+
+/// A connection that nobody used for so long may have gone with a restart of the database, and is asked before it is used.
+const RESTED: Duration = Duration::from_secs(1);
 
 impl Dialect for Postgres {
     const BEGIN_WRITE: &'static str = "begin";
@@ -46,7 +50,20 @@ pub(super) async fn open(database_url: &str, connections: u32) -> Result<SqlStor
     let options = PgConnectOptions::from_str(database_url)?;
     // A pool tries again for half a minute and then tells only that it waited; one connection tells why, at once.
     PgConnection::connect_with(&options).await?.close().await?;
-    let pool = PoolOptions::<Postgres>::new().max_connections(connections.max(1)).connect_with(options).await?;
+    let pool = PoolOptions::<Postgres>::new()
+        .max_connections(connections.max(1))
+        // Asking each time whether the connection is there would be a way to the database and back for every statement.
+        .test_before_acquire(false)
+        .before_acquire(|conn, meta| {
+            Box::pin(async move {
+                if meta.idle_for > RESTED {
+                    conn.ping().await?;
+                }
+                Ok(true)
+            })
+        })
+        .connect_with(options)
+        .await?;
     // Under sqlx's advisory lock: servers that start at once migrate one after the other.
     MIGRATIONS.run(&pool).await.map_err(|error| StoreError::Db(error.into()))?;
     Ok(SqlStore::new(pool.clone(), pool))

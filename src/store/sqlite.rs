@@ -83,7 +83,7 @@ async fn migrate(writer: &Pool<Sqlite>) -> Result<()> {
     Ok(tx.commit().await?)
 }
 
-/// Connections to a file cost nothing while they idle.
+/// Connections to a file cost nothing while they idle, and do not break.
 fn pool_of(connections: u32) -> PoolOptions<Sqlite> {
-    PoolOptions::new().max_connections(connections).idle_timeout(None).max_lifetime(None)
+    PoolOptions::new().max_connections(connections).idle_timeout(None).max_lifetime(None).test_before_acquire(false)
 }

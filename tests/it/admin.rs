@@ -120,7 +120,7 @@ async fn a_key_is_shown_once_kept_as_a_hash_and_its_life_is_audited() {
     let secret = made["key"].as_str().unwrap();
     let hash = Sha256::digest(secret.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let kept = operator.store.api_key_by_hash(&hash).await.unwrap().unwrap();
-    assert_eq!((kept.scopes.join(","), kept.repos.join(",")), ("apply,read".into(), "acme/infra".into()));
+    assert_eq!((kept.scopes.join(","), kept.repos.join(",")), ("read,apply".into(), "acme/infra".into()));
     assert_eq!((kept.expires_at.unwrap() - kept.created_at) / 86_400_000, 7);
     assert_eq!(kept.created_by, "admin:ann");
     operator.is_refused(

@@ -90,8 +90,16 @@ async fn a_signed_delivery_that_is_malformed_is_refused_and_an_unknown_one_chang
         assert_eq!(again.status, 202, "{event} again");
     }
     assert_eq!(world.state().await, before);
+    // A check that nobody asks for again: GitHub tells of every one there is.
+    let check = include_str!("../fixtures/webhooks/check_run.rerequested.json");
+    for (id, body, queued) in
+        [("d-6", check.replacen("\"rerequested\"", "\"created\"", 1), false), ("d-7", check.to_owned(), true)]
+    {
+        let answer = sent(deliver(Some("check_run"), Some(id), body.as_bytes())).await;
+        assert_eq!((answer.status.as_u16(), answer.text), (202, format!(r#"{{"queued":{queued}}}"#)), "{id}");
+    }
     let stored: Vec<String> = world.deliveries().await.into_keys().collect();
-    assert_eq!(stored, ["d-3", "d-4", "d-5"]);
+    assert_eq!(stored, ["d-3", "d-4", "d-5", "d-7"]);
 }
 
 // -- credentials ----------------------------------------------------------------------------------------
@@ -183,7 +191,7 @@ async fn failure_16_a_good_credential_for_something_else_is_forbidden() {
     let reader = world.key("reader", &["--scope", "read"]).await;
     let elsewhere =
         world.key("elsewhere", &["--scope", "read", "--scope", "apply", "--scope", "unlock", "--repo", STRANGER]).await;
-    let before = world.state().await;
+    let mut before = world.state().await;
     let stranger = world.ids[STRANGER].to_string();
     let token = |changes: Value| register(&world).bearer_auth(world.token_with(changes));
     let body = |changes: Value| {
@@ -220,7 +228,81 @@ async fn failure_16_a_good_credential_for_something_else_is_forbidden() {
     }
     let applies_elsewhere = sent(world.post("/v1/runs").json(&manual).bearer_auth(&elsewhere)).await;
     assert!([403, 404].contains(&applies_elsewhere.status.as_u16()), "{}", applies_elsewhere.text);
+
+    // What a key was forbidden is told, and nothing else has changed.
+    let audit = sent(world.get("/v1/audit?actor=apikey:reader").bearer_auth(&reader)).await;
+    let audit: Value = serde_json::from_str(&audit.text).unwrap();
+    let forbidden: Vec<&str> =
+        audit["items"].as_array().unwrap().iter().map(|entry| entry["action"].as_str().unwrap()).collect();
+    assert_eq!(forbidden, ["unlock_refused", "manual_apply"]);
+    let mut after = world.state().await;
+    before.remove("audit");
+    after.remove("audit");
+    assert_eq!(after, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_may_hands_out_keys_and_takes_them_back() {
+    let world = World::new().await;
+    let giver = world.key("giver", &["--scope", "keys", "--scope", "read", "--repo", REPOSITORY]).await;
+    let reader = world.key("reader", &["--scope", "read"]).await;
+    let before = world.state().await;
+    let ask = |key: &str, body: Value| world.post("/v1/keys").json(&body).bearer_auth(key);
+    let good = json!({ "name": "nightly", "scopes": ["read"], "repos": [REPOSITORY], "days": 1 });
+    let with = |field: &str, value: Value| {
+        let mut body = good.clone();
+        body[field] = value;
+        ask(&giver, body)
+    };
+    sent(ask(&reader, good.clone())).await.refuses("a key that may only read", 403, "forbidden");
+    sent(world.get("/v1/keys").bearer_auth(&reader)).await.refuses("a key that may only read", 403, "forbidden");
+    sent(with("name", json!("giver"))).await.refuses("a name that is taken", 409, "conflict");
+    for (field, value) in [
+        ("name", json!("a b")),
+        ("scopes", json!([])),
+        ("scopes", json!(["all"])),
+        ("repos", json!(["acme"])),
+        ("days", json!(0)),
+        ("days", json!("1")),
+    ] {
+        let answer = sent(with(field, value)).await;
+        answer.refuses(field, 400, "invalid");
+        assert!(answer.text.contains(field), "{}", answer.text);
+    }
+    let delete = |name: &str| world.request(Method::DELETE, &format!("/v1/keys/{name}")).bearer_auth(&giver);
+    for unknown in ["reader", "nobody", "%2f"] {
+        sent(delete(unknown)).await.refuses(unknown, 404, "not_found");
+    }
     assert_eq!(world.state().await, before);
+
+    let beyond = [
+        ("more than it may", with("scopes", json!(["apply"]))),
+        ("every repository", with("repos", json!([]))),
+        ("longer than it lives", with("days", json!(3650))),
+    ];
+    for (what, request) in beyond {
+        sent(request).await.refuses(what, 403, "forbidden");
+    }
+    let audit = sent(world.get("/v1/audit?action=api_key_refused").bearer_auth(&giver)).await;
+    let refused: Value = serde_json::from_str(&audit.text).unwrap();
+    let reasons: Vec<&Value> =
+        refused["items"].as_array().unwrap().iter().map(|entry| &entry["details"]["reason"]).collect();
+    assert_eq!(reasons.len(), 3, "{reasons:?}");
+    assert_eq!(reasons[2], "this key may not apply itself");
+
+    let made = sent(ask(&giver, good.clone())).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    let nightly = serde_json::from_str::<Value>(&made.text).unwrap()["key"].as_str().unwrap().to_owned();
+    let stacks = || world.get(&format!("/v1/repos/{REPOSITORY}/stacks")).bearer_auth(&nightly);
+    assert_eq!(sent(stacks()).await.status, 200);
+    let listed = sent(world.get("/v1/keys").bearer_auth(&giver)).await;
+    let names: Value = serde_json::from_str(&listed.text).unwrap();
+    let names: Vec<&str> = names["items"].as_array().unwrap().iter().map(|key| key["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["giver", "nightly"]);
+    assert!(!listed.text.contains(&nightly) && !listed.text.contains("hash"), "{}", listed.text);
+    assert_eq!(sent(delete("nightly")).await.status, 204);
+    sent(stacks()).await.refuses("a revoked key", 401, "unauthorized");
+    sent(delete("nightly")).await.refuses("a revoked key", 404, "not_found");
 }
 
 // -- bodies and ids -------------------------------------------------------------------------------------

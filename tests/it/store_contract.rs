@@ -98,6 +98,7 @@ contract! {
         only_the_holder_finishes
         what_was_not_started_counts_no_attempt
         jobs_wait_for_their_time
+        a_kind_is_claimed_alone
         a_key_waits_only_once
         a_key_asked_for_again_during_its_work_runs_again
         a_key_asked_for_again_is_not_lost_when_its_job_dies

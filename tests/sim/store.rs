@@ -214,6 +214,10 @@ impl Store for Database {
         self.read().await?;
         self.inner.claim_job(worker, now, lease_ms).await
     }
+    async fn claim_job_of(&self, kind: JobKind, worker: &str, now: Millis, lease_ms: Millis) -> Result<Option<Job>> {
+        self.read().await?;
+        self.inner.claim_job_of(kind, worker, now, lease_ms).await
+    }
     async fn renew_job(&self, job: &Job, worker: &str, now: Millis, lease_ms: Millis) -> Result<bool> {
         self.read().await?;
         self.inner.renew_job(job, worker, now, lease_ms).await

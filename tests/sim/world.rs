@@ -14,6 +14,7 @@ use stackorder::graph::model::{Edge, EdgeType, Graph, NodeRef, Stack};
 use stackorder::graph::ordering::ordering;
 use stackorder::graph::resolution::Resolution;
 use stackorder::ids::{RepoName, RunId};
+use stackorder::orchestrator::bells::Queue;
 use stackorder::orchestrator::runner_calls::CallError;
 use stackorder::orchestrator::{Addresses, App, drift_title, workers};
 use stackorder::run::model::{Lock, Repo, Row};
@@ -307,8 +308,12 @@ impl World {
             return;
         }
         let worker = format!("worker-{server}-{busy}-{}", self.started);
+        let queues: &[Queue] =
+            if self.chance.one_in(4) { &[Queue::Dispatches] } else { &[Queue::Inbox, Queue::Outbox] };
         self.spawn(server, Owner::Worker, async move {
-            let _logged = workers::work_one(&app, &worker, &RETENTION).await;
+            for queue in queues {
+                let _logged = workers::work(&app, *queue, &worker, &RETENTION).await;
+            }
             Reply::Nothing
         });
     }

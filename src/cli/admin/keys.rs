@@ -1,15 +1,12 @@
 //! `stackorder admin keys …`: API keys, made on the server's own database (design §14).
 
-use anyhow::Context as _;
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
 use super::{Format, actor, database};
 use crate::cli::output;
-use crate::clock::{Clock as _, DAY_MS, Millis, SystemClock, rfc3339};
-use crate::ids::{RepoName, hex};
-use crate::run::model::AuditEntry;
+use crate::clock::{Clock as _, SystemClock, rfc3339};
+use crate::keys::{self, DAYS_DEFAULT, DAYS_MAX, Giver, KeyJson, Scope, Wanted};
 use crate::store::{ApiKey, Store};
 
 #[derive(Debug, Subcommand)]
@@ -29,7 +26,7 @@ pub(super) enum KeysCommand {
         #[arg(long = "repo")]
         repos: Vec<String>,
         /// Days until it expires.
-        #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(i64).range(1..=3650))]
+        #[arg(long, default_value_t = DAYS_DEFAULT, value_parser = clap::value_parser!(i64).range(1..=DAYS_MAX))]
         days: i64,
     },
     /// List keys, never their secrets.
@@ -40,62 +37,42 @@ pub(super) enum KeysCommand {
     Revoke { name: String },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Scope {
-    Read,
-    Apply,
-    Unlock,
-}
-
 pub(super) async fn run(command: KeysCommand, format: Format) -> anyhow::Result<()> {
     // Before a database is made for nothing.
-    if let KeysCommand::Create { repos, .. } = &command {
-        for repo in repos {
-            RepoName::parse(repo)?;
+    let asked = match command {
+        KeysCommand::Create { name, scopes, repos, days } => {
+            Asked::Create(Wanted::parse(&name, &scopes, &repos, Some(days))?)
         }
-    }
+        KeysCommand::List => Asked::List,
+        KeysCommand::Revoke { name } => Asked::Revoke(name),
+    };
     let store = database().await?;
-    let shown = keys(&*store, command, format).await;
+    let shown = answer(&*store, asked, format).await;
     store.close().await;
     output::print(shown?.as_bytes())
 }
 
-async fn keys(store: &dyn Store, command: KeysCommand, format: Format) -> anyhow::Result<String> {
-    let now = SystemClock::default().now();
-    match command {
-        KeysCommand::Create { name, scopes, repos, days } => {
-            let taken = store.api_keys().await?.into_iter().any(|key| key.name == name && key.revoked_at.is_none());
-            anyhow::ensure!(!taken, "there is a key named {name:?} already; revoke it first");
-            let secret = format!("sk_{}", hex(&rand::random::<[u8; 32]>()));
-            let key = ApiKey {
-                id: uuid::Uuid::new_v4().to_string(),
-                name,
-                key_hash: hex(&Sha256::digest(secret.as_bytes())),
-                prefix: secret[..10].to_owned(),
-                created_by: actor(),
-                created_at: now,
-                expires_at: Some(now + days * DAY_MS),
-                repos,
-                scopes: scopes.iter().map(|scope| scope_name(*scope).to_owned()).collect(),
-                last_used_at: None,
-                revoked_at: None,
-            };
-            store.save_api_key(&key).await?;
-            store.add_audit(&audit("api_key_created", &key, now)).await?;
-            let expires_at = rfc3339(now + days * DAY_MS);
+enum Asked {
+    Create(Wanted),
+    List,
+    Revoke(String),
+}
+
+async fn answer(store: &dyn Store, asked: Asked, format: Format) -> anyhow::Result<String> {
+    let (actor, now) = (actor(), SystemClock::default().now());
+    let giver = Giver::Operator(&actor);
+    match asked {
+        Asked::Create(wanted) => {
+            let (key, secret) = keys::create(store, giver, wanted, now).await?;
+            let expires_at = key.expires_at.map(rfc3339).unwrap_or_default();
             Ok(match format {
                 Format::Text => format!("{secret}\n\nThis is shown once. It expires at {expires_at}.\n"),
                 Format::Json => format!("{}\n", json!({ "name": key.name, "key": secret, "expires_at": expires_at })),
             })
         }
-        KeysCommand::List => Ok(list(&store.api_keys().await?, format)),
-        KeysCommand::Revoke { name } => {
-            let keys = store.api_keys().await?;
-            let key = keys.into_iter().find(|key| key.name == name && key.revoked_at.is_none());
-            let key = key.with_context(|| format!("there is no key named {name:?}"))?;
-            let key = ApiKey { revoked_at: Some(now), ..key };
-            store.save_api_key(&key).await?;
-            store.add_audit(&audit("api_key_revoked", &key, now)).await?;
+        Asked::List => Ok(list(&keys::list(store, giver).await?, format)),
+        Asked::Revoke(name) => {
+            keys::revoke(store, giver, &name, now).await?;
             Ok(match format {
                 Format::Text => format!("revoked {name}\n"),
                 Format::Json => format!("{}\n", json!({ "name": name, "revoked_at": rfc3339(now) })),
@@ -104,37 +81,10 @@ async fn keys(store: &dyn Store, command: KeysCommand, format: Format) -> anyhow
     }
 }
 
-fn audit(action: &str, key: &ApiKey, now: Millis) -> AuditEntry {
-    AuditEntry {
-        at: now,
-        actor: actor(),
-        action: action.to_owned(),
-        target: format!("apikey:{}", key.name),
-        details: [("scopes".to_owned(), json!(key.scopes)), ("repos".to_owned(), json!(key.repos))].into(),
-    }
-}
-
-fn scope_name(scope: Scope) -> &'static str {
-    match scope {
-        Scope::Read => "read",
-        Scope::Apply => "apply",
-        Scope::Unlock => "unlock",
-    }
-}
-
 fn list(keys: &[ApiKey], format: Format) -> String {
     match format {
         Format::Json => {
-            let rows: Vec<_> = keys
-                .iter()
-                .map(|key| {
-                    json!({
-                        "name": key.name, "prefix": key.prefix, "scopes": key.scopes, "repos": key.repos,
-                        "created_at": rfc3339(key.created_at), "expires_at": key.expires_at.map(rfc3339),
-                        "last_used_at": key.last_used_at.map(rfc3339), "revoked_at": key.revoked_at.map(rfc3339),
-                    })
-                })
-                .collect();
+            let rows: Vec<KeyJson> = keys.iter().map(KeyJson::from).collect();
             format!("{}\n", json!(rows))
         }
         Format::Text => {

@@ -197,6 +197,27 @@ fn events_that_decide_nothing_are_not_read() {
 }
 
 #[test]
+fn what_nothing_comes_of_is_for_nobody() {
+    let is_for_nobody = |event: &str, payload: &str| parse(event, payload).unwrap().is_for_nobody();
+    let check = fixture!("check_run.rerequested");
+    assert!(!is_for_nobody("check_run", check));
+    for action in ["created", "completed", "requested_action"] {
+        assert!(
+            is_for_nobody("check_run", &check.replacen("\"rerequested\"", &format!("\"{action}\""), 1)),
+            "{action}"
+        );
+    }
+    assert!(is_for_nobody("check_run", &check.replace("\"monalisa\"", "\"renovate[bot]\"")));
+
+    let comment = fixture!("issue_comment.created");
+    assert!(!is_for_nobody("issue_comment", comment));
+    assert!(is_for_nobody("issue_comment", &comment.replace("\"pull_request\":", "\"something\":")));
+    assert!(is_for_nobody("issue_comment", &comment.replace("\"octocat\"", "\"stackorder[bot]\"")));
+
+    assert!(!is_for_nobody("pull_request", fixture!("pull_request.closed-merged")));
+}
+
+#[test]
 fn bots_are_known_by_type_or_by_name() {
     let sender_of = |user: &str| {
         let payload = format!(

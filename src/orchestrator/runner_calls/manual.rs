@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::json;
+
 use super::{Answer, CallError, Caller, forbidden, invalid, not_found};
 use crate::api::{CreateRunRequest, CreateRunResponse, lock_info};
 use crate::graph::resolution::AffectedStack;
 use crate::ids::{Sha, normalise_key};
 use crate::orchestrator::{App, Subject};
 use crate::run::apply_start;
-use crate::run::model::Lock;
+use crate::run::model::{Lock, Repo};
 use crate::run::plan_start;
 use crate::run::report::Refused;
 use crate::run::status::{Mode, RowStatus, Trigger};
@@ -29,10 +31,23 @@ impl App {
             return Err(invalid("stacks", "name at least one stack"));
         }
         let repo = self.repo_seen_by(key, &request.repo).await?;
+        let answer = self.start_manual_in(&repo, key, request, sha, keys).await;
+        let (actor, details) = (format!("apikey:{}", key.name), json!({ "stacks": request.stacks }));
+        self.audit_refusal((&actor, "manual_apply"), &repo, details, answer).await
+    }
+
+    async fn start_manual_in(
+        &self,
+        repo: &Repo,
+        key: &ApiKey,
+        request: &CreateRunRequest,
+        sha: Sha,
+        keys: BTreeSet<String>,
+    ) -> Answer<CreateRunResponse> {
         if !(Caller::Key(key.clone())).may("apply", &repo.full_name) {
             return Err(forbidden("this key may not apply in this repository"));
         }
-        let graph = self.current_graph(&repo).await?.ok_or_else(|| {
+        let graph = self.current_graph(repo).await?.ok_or_else(|| {
             invalid(
                 "stacks",
                 "this repository has no graph yet: open a pull request first, so that its stacks are known",
@@ -47,7 +62,7 @@ impl App {
             if !own {
                 return Err(Refused::Conflict(format!("run {id} is somebody else's")).into());
             }
-            let json = self.run_json(&run, &repo);
+            let json = self.run_json(&run, repo);
             return Ok(CreateRunResponse { run_id: id, status: run.status, existing: true, run: Some(json) });
         }
         let subject = Subject::Pull { repo_id: repo.id, number: 0 };
@@ -75,7 +90,7 @@ impl App {
             run_id: run.id.clone(),
             status: run.status,
             existing: false,
-            run: Some(self.run_json(&run, &repo)),
+            run: Some(self.run_json(&run, repo)),
         })
     }
 }

@@ -3,7 +3,6 @@
 use super::*;
 use crate::config::model::RequireUpToDate;
 use crate::gate::facts::Comparison;
-use crate::orchestrator::workers::work_one;
 use crate::run::progress;
 use crate::run::status::RowStatus;
 use crate::store::Retention;

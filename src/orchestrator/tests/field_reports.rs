@@ -8,7 +8,7 @@ use crate::gate::facts::Permission;
 use crate::github::api::{CheckStatus, Conclusion, Issue, PullRequest};
 use crate::graph::model::Graph;
 use crate::ids::StackId;
-use crate::orchestrator::workers::{LEASE_MS, work_one};
+use crate::orchestrator::workers::LEASE_MS;
 use crate::run::model::{AuditEntry, DriftSeen, Lock};
 use crate::run::progress;
 use crate::run::scene::StoredGraph;

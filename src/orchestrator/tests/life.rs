@@ -327,6 +327,10 @@ async fn case_092_a_lock_that_is_freed_by_the_api_is_told_to_its_holder() {
         ..UnlockRequest::default()
     };
 
+    let reader = api_key(&["read"], &[]);
+    assert!(matches!(world.app.unlock(&reader, &request).await, Err(CallError::Refused(Refused::Forbidden(_)))));
+    let trail = world.app.store.audit(1, None).await.unwrap();
+    assert_eq!((trail[0].1.action.as_str(), trail[0].1.actor.as_str()), ("unlock_refused", "apikey:ci"));
     let key = api_key(&["unlock"], &[]);
     assert_eq!(world.app.unlock(&key, &request).await.unwrap().released.len(), 1);
     world.settle().await;

@@ -89,17 +89,17 @@ async fn a_check_whose_writer_died_before_it_could_note_it_is_found_and_written_
 
     // Created, and nobody heard under which id.
     world.github.script().is_unheard = true;
-    world.app.write_check(&github, &check("one")).await.unwrap_err();
+    world.app.write_checks(&github, &[check("one")]).await.unwrap_err();
     world.github.script().is_unheard = false;
     assert_eq!(shown(), ["one"]);
-    world.app.write_check(&github, &check("one")).await.unwrap();
+    world.app.write_checks(&github, &[check("one")]).await.unwrap();
     assert_eq!(shown(), ["one"], "there is no second one");
 
     // What was noted last is not what stands there: the same as before the death is no reason to write nothing.
     world.github.script().is_unheard = true;
-    world.app.write_check(&github, &check("two")).await.unwrap_err();
+    world.app.write_checks(&github, &[check("two")]).await.unwrap_err();
     world.github.script().is_unheard = false;
     assert_eq!(shown(), ["two"]);
-    world.app.write_check(&github, &check("one")).await.unwrap();
+    world.app.write_checks(&github, &[check("one")]).await.unwrap();
     assert_eq!(shown(), ["one"]);
 }

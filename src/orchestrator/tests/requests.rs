@@ -159,7 +159,12 @@ async fn who_may_not_run_a_plan_again_changes_nothing() {
     for reader in [Actor::Key(api_key(&["read"], &[])), person("eve")] {
         assert!(matches!(refused(world.app.rerun(&reader, &old).await), Refused::Forbidden(_)));
         assert!(matches!(refused(world.requests_apply(&reader, &old, &[]).await), Refused::Forbidden(_)));
+        for action in ["rerun", "apply_requested"] {
+            let entry = world.last_audited(action).await;
+            assert_eq!((entry.actor, &entry.details["accepted"]), (reader.name(), &false.into()), "{action}");
+        }
     }
+    assert_eq!(world.last_audited("rerun").await.details["reason"], "this takes write access to acme/infra");
     assert_eq!(world.runs().await, before);
 }
 
@@ -169,6 +174,8 @@ async fn what_cannot_be_run_again_is_refused_by_what_it_is() {
     let (old, _) = world.plan(sha('a')).await;
     world.plan(sha('b')).await;
     assert!(matches!(refused(world.app.rerun(&ci(), &old).await), Refused::Superseded(_)));
+    let entry = world.last_audited("rerun").await;
+    assert_eq!((&entry.details["run_id"], &entry.details["pr"]), (&old.as_str().into(), &1.into()));
 
     // An apply of a comment, and one by hand.
     world.app.commented(&world.repo().await, 1, 5, "ada", "stackorder apply eks").await.unwrap();

@@ -23,7 +23,7 @@ use crate::config::model::RepoConfig;
 use crate::graph::model::Graph;
 use crate::ids::{RepoName, RunId, Sha, StackId};
 use crate::run::model::{AuditEntry, Dispatch, Lock, Repo, Row, Run};
-use crate::run::scene::{Changes, NewJob, Scene};
+use crate::run::scene::{Changes, JobKind, NewJob, Scene};
 use crate::run::status::{Mode, RunStatus};
 
 /// Forgets everything when it is dropped.
@@ -279,7 +279,11 @@ impl Store for MemoryStore {
     }
 
     async fn claim_job(&self, worker: &str, now: Millis, lease_ms: Millis) -> Result<Option<Job>> {
-        Ok(self.state().queue.claim_job(worker, now, lease_ms))
+        Ok(self.state().queue.claim_job(None, worker, now, lease_ms))
+    }
+
+    async fn claim_job_of(&self, kind: JobKind, worker: &str, now: Millis, lease_ms: Millis) -> Result<Option<Job>> {
+        Ok(self.state().queue.claim_job(Some(kind), worker, now, lease_ms))
     }
 
     async fn renew_job(&self, job: &Job, worker: &str, now: Millis, lease_ms: Millis) -> Result<bool> {

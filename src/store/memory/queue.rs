@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::clock::Millis;
-use crate::run::scene::NewJob;
+use crate::run::scene::{JobKind, NewJob};
 use crate::store::rules::{clean, error_text};
 use crate::store::{Delivery, Job, Outcome, QueueFilter, QueueId, Queued, Stored};
 
@@ -187,8 +187,15 @@ impl Queue {
         }
     }
 
-    pub(super) fn claim_job(&mut self, worker: &str, now: Millis, lease_ms: Millis) -> Option<Job> {
-        let claimable = self.jobs.iter_mut().filter(|(_, task)| task.turn.is_claimable(now));
+    pub(super) fn claim_job(
+        &mut self,
+        kind: Option<JobKind>,
+        worker: &str,
+        now: Millis,
+        lease_ms: Millis,
+    ) -> Option<Job> {
+        let wanted = self.jobs.iter_mut().filter(|(_, task)| kind.is_none_or(|kind| task.job.kind == kind));
+        let claimable = wanted.filter(|(_, task)| task.turn.is_claimable(now));
         let (id, task) = claimable.min_by_key(|(id, task)| (task.turn.due_at, **id))?;
         task.turn.claim(worker, now.saturating_add(lease_ms));
         Some(Job {

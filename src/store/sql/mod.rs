@@ -36,7 +36,7 @@ use crate::config::model::RepoConfig;
 use crate::graph::model::Graph;
 use crate::ids::{RepoName, RunId, Sha, StackId};
 use crate::run::model::{AuditEntry, Dispatch, Lock, Repo, Row, Run};
-use crate::run::scene::{Changes, NewJob, Scene};
+use crate::run::scene::{Changes, JobKind, NewJob, Scene};
 use crate::run::status::RunStatus;
 
 pub struct SqlStore<DB: Dialect> {
@@ -240,7 +240,11 @@ where
     }
 
     async fn claim_job(&self, worker: &str, now: Millis, lease_ms: Millis) -> Result<Option<Job>> {
-        self.next_job(worker, now, lease_ms).await
+        self.next_job(None, worker, now, lease_ms).await
+    }
+
+    async fn claim_job_of(&self, kind: JobKind, worker: &str, now: Millis, lease_ms: Millis) -> Result<Option<Job>> {
+        self.next_job(Some(kind), worker, now, lease_ms).await
     }
 
     async fn renew_job(&self, job: &Job, worker: &str, now: Millis, lease_ms: Millis) -> Result<bool> {

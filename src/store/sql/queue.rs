@@ -109,10 +109,19 @@ where
         Ok(())
     }
 
-    pub(super) async fn next_job(&self, worker: &str, now: Millis, lease_ms: Millis) -> Result<Option<Job>> {
+    pub(super) async fn next_job(
+        &self,
+        kind: Option<JobKind>,
+        worker: &str,
+        now: Millis,
+        lease_ms: Millis,
+    ) -> Result<Option<Job>> {
         let mut claim = QueryBuilder::<DB>::new("update jobs set");
         push_claim(&mut claim, worker, now, lease_ms);
         claim.push(" where id = (select id from jobs where not dead");
+        if let Some(kind) = kind {
+            claim.push(" and kind = ").push_bind(text(kind.as_str()));
+        }
         push_claimable(&mut claim, now);
         claim.push(" order by due_at, id limit 1");
         claim.push(DB::SKIP_LOCKED);

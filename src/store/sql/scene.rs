@@ -8,7 +8,8 @@ use sqlx::{ColumnIndex, Decode, Encode, Executor, IntoArguments, QueryBuilder, T
 use super::graphs::GraphCache;
 use super::value::{column, from_json, text};
 use super::{SqlStore, end};
-use crate::ids::{DispatchId, RunId, Sha, StackKey};
+use crate::clock::Millis;
+use crate::ids::{DispatchId, RunId, Sha, StackId, StackKey};
 use crate::run::model::{Dispatch, Lock, Repo, Row, Run, Verdict};
 use crate::run::scene::Scene;
 use crate::store::Result;
@@ -81,96 +82,127 @@ where
             }
         }
 
-        let mut rows: BTreeMap<RunId, BTreeMap<StackKey, Row>> = BTreeMap::new();
-        for row in
-            Self::bodies::<Row>(conn, "run_stacks", "select run_id, body from run_stacks where run_id in (", &ids)
-                .await?
-        {
-            rows.entry(row.run_id.clone()).or_default().insert(row.key.clone(), row);
-        }
-        let dispatches =
-            Self::bodies::<Dispatch>(conn, "dispatches", "select id, body from dispatches where run_id in (", &ids)
-                .await?;
-        let verdicts =
-            Self::bodies::<Verdict>(conn, "checks", "select run_id, body from checks where run_id in (", &ids).await?;
-
+        let parts = Self::read_parts(conn, repo.id, pr_number, &ids).await?;
         Ok(Scene {
             pr_number,
-            rows: rows.into_iter().map(|(run, rows)| (run, Arc::new(rows))).collect(),
-            dispatches: dispatches.into_iter().map(|one| (one.id.clone(), one)).collect::<BTreeMap<DispatchId, _>>(),
-            verdicts: verdicts
-                .into_iter()
-                .map(|one| ((one.run_id.clone(), one.key.clone(), one.name.clone()), one))
-                .collect(),
-            locks: Self::read_locks(conn, Some(repo.id))
-                .await?
-                .into_iter()
-                .map(|lock| (lock.key.clone(), lock))
-                .collect::<BTreeMap<StackKey, Lock>>(),
-            queue: Self::read_queue(conn, repo.id, pr_number).await?,
-            locks_version: Self::read_locks_version(conn, repo.id).await?,
-            changed_at: Self::read_changed_at(conn, repo.id).await?,
+            rows: parts.rows.into_iter().map(|(run, rows)| (run, Arc::new(rows))).collect(),
+            dispatches: parts.dispatches,
+            verdicts: parts.verdicts,
+            locks: parts.locks,
+            queue: parts.queue,
+            locks_version: parts.locks_version,
+            changed_at: parts.changed_at,
             graphs,
             runs: runs.into_iter().map(|run| (run.id.clone(), run)).collect(),
             repo,
         })
     }
 
-    /// The values of a table that belong to these runs; `select` names an id and the body, and ends in `in (`.
-    async fn bodies<T: serde::de::DeserializeOwned>(
-        conn: &mut DB::Connection,
-        table: &'static str,
-        select: &'static str,
-        runs: &[RunId],
-    ) -> Result<Vec<T>> {
-        let mut values = Vec::new();
-        for ids in runs.chunks(IDS_PER_STATEMENT) {
-            let mut statement = QueryBuilder::<DB>::new(select);
-            let mut list = statement.separated(", ");
-            for id in ids {
-                list.push_bind(text(id));
+    /// Everything but runs and graphs. In one statement, unless there are very many runs: a scene is read for each decision,
+    /// and each statement is a way to the database and back.
+    async fn read_parts(conn: &mut DB::Connection, repo_id: i64, pr_number: i64, runs: &[RunId]) -> Result<Parts> {
+        let mut select = QueryBuilder::<DB>::new(
+            "select 'version', '' as id, '' as key, '' as run_id, locks_version, 0 as at, '' as body from repos where id = ",
+        );
+        select.push_bind(repo_id);
+        select.push(" union all select 'lock', stack_id, key, run_id, pr_number, taken_at, reason from locks");
+        select.push(" where repo_id = ").push_bind(repo_id);
+        select.push(" union all select 'changed', '', key, '', 0, changed_at, '' from stacks");
+        select.push(" where changed_at is not null and repo_id = ").push_bind(repo_id);
+        // Applies of other pull requests that wait.
+        select.push(" union all select 'queued', id, '', '', version, 0, body from runs");
+        select.push(" where mode = 'apply' and status = 'pending' and repo_id = ").push_bind(repo_id);
+        select.push(" and pr_number <> ").push_bind(pr_number);
+
+        let mut parts = Parts::default();
+        for (number, ids) in runs.chunks(IDS_PER_STATEMENT).enumerate() {
+            if number > 0 {
+                parts.take_all::<DB>(repo_id, &select.build().fetch_all(&mut *conn).await?)?;
+                select = QueryBuilder::new("select '', '', '', '', 0, 0, '' where 1 = 0");
             }
-            statement.push(")");
-            for row in statement.build().fetch_all(&mut *conn).await? {
-                let id: String = column::<DB, _>(&row, 0)?;
-                let body: String = column::<DB, _>(&row, 1)?;
-                values.push(from_json(table, &id, &body)?);
+            for of_runs in [
+                " union all select 'row', run_id, '', '', 0, 0, body from run_stacks where run_id in (",
+                " union all select 'dispatch', id, '', '', 0, 0, body from dispatches where run_id in (",
+                " union all select 'verdict', run_id, '', '', 0, 0, body from checks where run_id in (",
+            ] {
+                let mut list = select.push(of_runs).separated(", ");
+                for id in ids {
+                    list.push_bind(text(id));
+                }
+                select.push(")");
             }
         }
-        Ok(values)
+        parts.take_all::<DB>(repo_id, &select.build().fetch_all(&mut *conn).await?)?;
+        // First come, first served.
+        parts.queue.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
+        Ok(parts)
     }
+}
 
-    /// Applies of other pull requests that wait, first come first.
-    async fn read_queue(conn: &mut DB::Connection, repo_id: i64, except_pr: i64) -> Result<Vec<Run>> {
-        let rows = query(
-            "select version, id, body from runs
-             where repo_id = $1 and pr_number <> $2 and mode = 'apply' and status = 'pending'
-             order by created_at, id",
-        )
-        .bind(repo_id)
-        .bind(except_pr)
-        .fetch_all(&mut *conn)
-        .await?;
-        let runs = rows.iter().map(Self::run_from).collect::<Result<Vec<Run>>>()?;
-        Ok(runs.into_iter().filter(Run::is_queued).collect())
-    }
+/// What [`SqlStore::read_parts`] reads.
+#[derive(Default)]
+struct Parts {
+    rows: BTreeMap<RunId, BTreeMap<StackKey, Row>>,
+    dispatches: BTreeMap<DispatchId, Dispatch>,
+    verdicts: BTreeMap<(RunId, StackKey, String), Verdict>,
+    locks: BTreeMap<StackKey, Lock>,
+    queue: Vec<Run>,
+    changed_at: BTreeMap<StackKey, Millis>,
+    locks_version: i64,
+}
 
-    async fn read_locks_version(conn: &mut DB::Connection, repo_id: i64) -> Result<i64> {
-        let row = query("select locks_version from repos where id = $1").bind(repo_id).fetch_one(&mut *conn).await?;
-        column::<DB, _>(&row, 0)
-    }
-
-    async fn read_changed_at(conn: &mut DB::Connection, repo_id: i64) -> Result<BTreeMap<StackKey, i64>> {
-        let rows = query("select key, changed_at from stacks where repo_id = $1 and changed_at is not null")
-            .bind(repo_id)
-            .fetch_all(&mut *conn)
-            .await?;
-        rows.iter()
-            .map(|row| {
-                let key: String = column::<DB, _>(row, 0)?;
-                let key = StackKey::parse(&key).map_err(|error| ("stacks", error))?;
-                Ok((key, column::<DB, _>(row, 1)?))
-            })
-            .collect()
+impl Parts {
+    fn take_all<DB: Dialect>(&mut self, repo_id: i64, found: &[DB::Row]) -> Result<()>
+    where
+        for<'q> i64: Decode<'q, DB> + Type<DB>,
+        for<'q> String: Decode<'q, DB> + Type<DB>,
+        usize: ColumnIndex<DB::Row>,
+    {
+        for row in found {
+            let part: String = column::<DB, _>(row, 0)?;
+            let id: String = column::<DB, _>(row, 1)?;
+            let number: i64 = column::<DB, _>(row, 4)?;
+            let body: String = column::<DB, _>(row, 6)?;
+            match part.as_str() {
+                "row" => {
+                    let row: Row = from_json("run_stacks", &id, &body)?;
+                    self.rows.entry(row.run_id.clone()).or_default().insert(row.key.clone(), row);
+                }
+                "dispatch" => {
+                    let dispatch: Dispatch = from_json("dispatches", &id, &body)?;
+                    self.dispatches.insert(dispatch.id.clone(), dispatch);
+                }
+                "verdict" => {
+                    let one: Verdict = from_json("checks", &id, &body)?;
+                    self.verdicts.insert((one.run_id.clone(), one.key.clone(), one.name.clone()), one);
+                }
+                "queued" => {
+                    let run: Run = from_json("runs", &id, &body)?;
+                    let run = Run { version: number, ..run };
+                    self.queue.extend(run.is_queued().then_some(run));
+                }
+                "version" => self.locks_version = number,
+                part => {
+                    let key: String = column::<DB, _>(row, 2)?;
+                    let key = StackKey::parse(&key).map_err(|error| ("stacks", error))?;
+                    let at: Millis = column::<DB, _>(row, 5)?;
+                    if part == "changed" {
+                        self.changed_at.insert(key, at);
+                        continue;
+                    }
+                    let lock = Lock {
+                        stack_id: StackId::parse(&id).map_err(|error| ("locks", error))?,
+                        key: key.clone(),
+                        repo_id,
+                        run_id: RunId::parse(&column::<DB, String>(row, 3)?).map_err(|error| ("locks", error))?,
+                        pr_number: number,
+                        taken_at: at,
+                        reason: body,
+                    };
+                    self.locks.insert(key, lock);
+                }
+            }
+        }
+        Ok(())
     }
 }

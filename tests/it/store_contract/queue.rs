@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use stackorder::run::scene::Effects;
+use serde_json::json;
+use stackorder::run::scene::{Effects, JobKind, NewJob};
 use stackorder::store::{Delivery, Job, Outcome, QueueFilter, QueueId, Stored};
 
 use super::values::*;
@@ -201,6 +202,19 @@ pub async fn a_key_waits_only_once(store: AStore) {
     finish(&store, &claimed, Outcome::Done, 12).await;
     assert_eq!(name(&claim(&store, 40).await.unwrap()), "x");
     assert_eq!(claim(&store, 40).await, None);
+}
+
+pub async fn a_kind_is_claimed_alone(store: AStore) {
+    for (kind, name, due_at) in
+        [(JobKind::Render, "first", 0), (JobKind::SendDispatch, "second", 1), (JobKind::SendDispatch, "late", 9)]
+    {
+        store.add_job(&NewJob::now(kind, json!({ "name": name }), due_at)).await.unwrap();
+    }
+    let claim_dispatch = || store.claim_job_of(JobKind::SendDispatch, "w", 5, LEASE);
+    let dispatch = claim_dispatch().await.unwrap().unwrap();
+    assert_eq!((dispatch.kind, name(&dispatch)), (JobKind::SendDispatch, "second"));
+    assert_eq!(claim_dispatch().await.unwrap(), None, "the other one is not due");
+    assert_eq!(name(&claim(&store, 5).await.unwrap()), "first");
 }
 
 pub async fn a_key_asked_for_again_during_its_work_runs_again(store: AStore) {
