@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::clock::Millis;
-use crate::run::scene::{JobKind, NewJob};
+use crate::run::scene::JobKind;
 
 /// What is due later than this is found by whoever looks.
 const SOON_MS: u64 = 2_000;
@@ -95,11 +95,12 @@ impl Bells {
         self.of(queue).notify_one();
     }
 
-    /// Jobs were committed: now for those that are due, and in time for those that are due within seconds.
-    pub(super) fn ring_for(&self, jobs: &[NewJob], now: Millis) {
-        for job in jobs {
-            let queue = if job.kind == JobKind::SendDispatch { Queue::Dispatches } else { Queue::Outbox };
-            match u64::try_from(job.due_at - now) {
+    /// Jobs of these kinds, due then, were committed: now for those that are due, and in time for those that are due within
+    /// seconds.
+    pub(super) fn ring_for(&self, jobs: &[(JobKind, Millis)], now: Millis) {
+        for (kind, due_at) in jobs {
+            let queue = if *kind == JobKind::SendDispatch { Queue::Dispatches } else { Queue::Outbox };
+            match u64::try_from(due_at - now) {
                 Ok(wait @ 1..SOON_MS) => {
                     let bells = self.clone();
                     tokio::spawn(async move {
@@ -118,5 +119,50 @@ impl Bells {
         for queue in Queue::ALL {
             self.of(queue).notify_waiters();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    fn is_ready(future: impl Future<Output = ()>) -> bool {
+        pin!(future).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    fn rings(bells: &Bells, queue: Queue) -> bool {
+        is_ready(bells.of(queue).notified())
+    }
+
+    #[tokio::test]
+    async fn each_job_rings_the_workers_of_its_queue_when_it_is_due() {
+        let bells = Bells::default();
+        bells.ring_for(&[(JobKind::SendDispatch, 1_000)], 1_000);
+        assert!(rings(&bells, Queue::Dispatches) && !rings(&bells, Queue::Outbox));
+
+        bells.ring_for(&[(JobKind::Render, 1_005)], 1_000);
+        assert!(!rings(&bells, Queue::Outbox), "it is not due");
+        bells.of(Queue::Outbox).notified().await;
+
+        bells.ring_for(&[(JobKind::Render, 1_000_000)], 1_000);
+        tokio::task::yield_now().await;
+        assert!(!rings(&bells, Queue::Outbox), "whoever looks then finds it");
+    }
+
+    #[tokio::test]
+    async fn a_burst_is_waited_for_and_a_stream_that_never_ends_is_not() {
+        let bells = Bells::default();
+        let few: Vec<_> = (1..BURST).map(|_| bells.arrival()).collect();
+        assert!(is_ready(bells.after_a_burst()));
+        let one_more = bells.arrival();
+        assert!(!is_ready(bells.after_a_burst()));
+        bells.after_a_burst().await;
+
+        assert!(!rings(&bells, Queue::Inbox), "nothing is stored yet");
+        drop((few, one_more));
+        assert!(rings(&bells, Queue::Inbox) && is_ready(bells.after_a_burst()));
     }
 }

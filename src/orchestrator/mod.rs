@@ -181,12 +181,12 @@ impl App {
             }
             let rendering = changes.effects.jobs.iter_mut().filter(|job| job.kind == JobKind::Render);
             rendering.for_each(|job| job.due_at += Millis::from(self.render_after_ms));
-            let jobs = changes.effects.jobs.clone();
+            let due: Vec<_> = changes.effects.jobs.iter().map(|job| (job.kind, job.due_at)).collect();
             let once = changes.effects.once.clone();
             let repo_wide = changes.locks_version.map(|_| changes.repo_id);
             match self.store.commit(changes).await {
                 Ok(()) => {
-                    self.bells.ring_for(&jobs, self.now());
+                    self.bells.ring_for(&due, self.now());
                     return Ok(Some(answer));
                 }
                 Err(StoreError::Conflict(_)) if self.any_claimed(&once).await? => return Ok(None),

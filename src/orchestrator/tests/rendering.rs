@@ -103,3 +103,16 @@ async fn a_check_whose_writer_died_before_it_could_note_it_is_found_and_written_
     world.app.write_checks(&github, &[check("one")]).await.unwrap();
     assert_eq!(shown(), ["one"]);
 }
+
+#[tokio::test]
+async fn what_is_decided_is_written_after_a_moment() {
+    let mut world = World::new().await;
+    world.app.render_after_ms = 300;
+    world.plan(sha('a')).await;
+    assert!(world.github.script().checks.is_empty(), "what comes right behind it is waited for");
+
+    world.clock.advance(300);
+    world.settle().await;
+
+    assert!(world.check('a', "stackorder/plan").is_some());
+}
