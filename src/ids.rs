@@ -80,6 +80,9 @@ impl StackKey {
     /// Normalises and parses. Refuses the empty key, keys that leave the repository, control characters, and what
     /// would be another key when it is read again: blanks at its end, or `:default` twice.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
+        if is_plain_path(text) {
+            return Ok(Self(text.into()));
+        }
         let bad = || ParseError::new(text, "a stack key such as stacks/prod/vpc or infra/kyc:production");
         let key = normalise_key(text);
         let (path, instance) = split_key(&key);
@@ -115,6 +118,22 @@ impl StackKey {
         let digest = hex(&Sha256::digest(self.0.as_bytes()));
         format!("{}-{}", self.0.replace(['/', ':'], "-"), &digest[..8])
     }
+}
+
+/// What most keys are, and stays as it is when it is normalised: names of ASCII letters, digits, `_`, `-` and, not at their
+/// beginning, `.`, between single slashes.
+fn is_plain_path(text: &str) -> bool {
+    let mut begins = true;
+    for byte in text.bytes() {
+        match byte {
+            b'/' | b'.' if begins => return false,
+            b'/' => begins = true,
+            b'.' | b'_' | b'-' => begins = false,
+            _ if byte.is_ascii_alphanumeric() => begins = false,
+            _ => return false,
+        }
+    }
+    !begins && text.len() <= STACK_KEY_BYTES_MAX
 }
 
 /// Letters, digits, `.`, `_`, `-`; first a letter or digit; 1 to 64; not `default` (spec 10 §4.1).
@@ -310,6 +329,16 @@ mod tests {
             ("live/net:default", "live/net"),
         ] {
             assert_eq!(normalise_key(written), normal);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_plain_path_is_normal(text in "[ab._/-]{0,8}") {
+            let is_key = normalise_key(&text) == text && !text.is_empty();
+            // A name that begins with a point is normal too; it goes the long way.
+            let has_point = text.split('/').any(|name| name.starts_with('.'));
+            proptest::prop_assert_eq!(is_plain_path(&text), is_key && !has_point);
         }
     }
 

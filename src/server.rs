@@ -12,15 +12,13 @@ use crate::github::client::{ClientSettings, GitHubClient};
 use crate::github::oidc::{OidcSettings, OidcVerifier};
 use crate::http::{self, Shared};
 use crate::orchestrator::bells::Queue;
-use crate::orchestrator::{Addresses, App, workers};
+use crate::orchestrator::{Addresses, App, RENDER_AFTER_MS, workers};
 use crate::settings::Settings;
 use crate::store::{self, Store, StoreError};
 use crate::web::{self, Pages};
 
 /// How often a process tries to lead, and a leader renews its lease and looks for due slots.
 const TICK: Duration = Duration::from_secs(10);
-/// Longer than what one job's report sets off, and too short for a person to notice.
-const RENDER_AFTER_MS: u32 = 300;
 /// Time for requests in flight after a stop was asked for.
 const DRAIN: Duration = Duration::from_secs(15);
 /// Time for running handlers after that.

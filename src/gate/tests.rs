@@ -117,7 +117,7 @@ impl Asked {
             taken_at: crate::clock::parse_rfc3339("2026-11-29T19:05:33Z").unwrap(),
             reason: String::new(),
         };
-        self.story.scene.locks.insert(key(stack), lock);
+        self.story.scene.locks_mut().insert(key(stack), lock);
     }
 
     /// The bullets of the refusal comment.

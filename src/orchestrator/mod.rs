@@ -103,6 +103,9 @@ pub struct Addresses {
     pub web_url: String,
 }
 
+/// [`App::render_after_ms`] of a server: longer than what one job's report sets off, too short for a person to notice.
+pub const RENDER_AFTER_MS: u32 = 300;
+
 /// The orchestrator: one per process, shared by all handlers.
 pub struct App {
     pub store: Arc<dyn Store>,

@@ -473,7 +473,7 @@ fn bl_040_a_stack_that_waits_for_a_new_one_was_shown_as_a_failure() {
     assert!(!comment.contains("Repair what failed"), "{comment}");
 
     // Once `vpc` is there, a plan that fails has failed.
-    scene.changed_at.insert(key("vpc"), 5);
+    scene.changed_at_mut().insert(key("vpc"), 5);
     assert_eq!(find(&scene, "stackorder/plan: eks").title, "Failed with exit code 1");
     assert_eq!(find(&scene, "stackorder/plan").title, "1 failed of 2 stacks");
 }

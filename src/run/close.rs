@@ -141,7 +141,7 @@ fn list_of(locks: &[Lock]) -> String {
 /// The holder may be a run that this scene does not hold: the store raises its version with the release, so a claim that
 /// is decided at the same moment is decided again and finds no lock.
 pub fn unlock(next: &mut Next, key: &StackKey, actor: &str, reason: &str, force_state: bool) -> Option<Lock> {
-    let lock = next.scene.locks.remove(key)?;
+    let lock = next.scene.locks_mut().remove(key)?;
     next.audit(
         actor,
         "unlock",
@@ -166,7 +166,7 @@ pub fn unlock_own(next: &mut Next, keys: &[StackKey], actor: &str) -> Vec<Lock> 
         .collect();
     let mut released = Vec::new();
     for key in wanted {
-        if let Some(lock) = next.scene.locks.remove(&key) {
+        if let Some(lock) = next.scene.locks_mut().remove(&key) {
             next.audit(
                 actor,
                 "unlock",

@@ -12,7 +12,7 @@ use crate::ids::StackKey;
 pub fn release(next: &mut Next, via: &str, which: impl Fn(&Lock) -> bool) -> Vec<Lock> {
     let released: Vec<Lock> = next.scene.locks.values().filter(|lock| which(lock)).cloned().collect();
     for lock in &released {
-        next.scene.locks.remove(&lock.key);
+        next.scene.locks_mut().remove(&lock.key);
         next.audit(
             "stackorder",
             "unlock",
@@ -59,7 +59,7 @@ pub fn release_unclaimed(next: &mut Next, via: &str) -> Vec<Lock> {
 pub fn take(next: &mut Next, run: &Run, keys: &[StackKey], reason: &str) {
     for key in keys {
         let taken_at = next.scene.locks.get(key).map_or(next.now, |held| held.taken_at);
-        next.scene.locks.insert(
+        next.scene.locks_mut().insert(
             key.clone(),
             Lock {
                 stack_id: crate::ids::StackId::of(run.repo_id, key.as_str()),

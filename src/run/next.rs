@@ -138,7 +138,7 @@ impl<'a> Next<'a> {
 
     /// The stack was changed, or may have been: what was planned before is behind it (spec 30 §6.2a "Changed at").
     pub fn stack_changed(&mut self, key: &StackKey) {
-        let at = self.scene.changed_at.entry(key.clone()).or_insert(self.now);
+        let at = self.scene.changed_at_mut().entry(key.clone()).or_insert(self.now);
         *at = self.now.max(*at);
     }
 

@@ -4,6 +4,7 @@
 //! Who frees a stack, or leaves the queue, promotes in the same commit: [`Line`] says who comes next, [`promote`] starts it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::json;
 
@@ -38,10 +39,10 @@ impl Hold<'_> {
 /// Locks and queued applies of one repository, as a decision leaves them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    pub locks: BTreeMap<StackKey, Lock>,
+    pub locks: Arc<BTreeMap<StackKey, Lock>>,
     /// First come, first.
     pub queue: Vec<Run>,
-    pub changed_at: BTreeMap<StackKey, Millis>,
+    pub changed_at: Arc<BTreeMap<StackKey, Millis>>,
 }
 
 impl Line {

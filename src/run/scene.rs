@@ -26,14 +26,14 @@ pub struct Scene {
     pub rows: BTreeMap<RunId, Arc<BTreeMap<StackKey, Row>>>,
     pub dispatches: BTreeMap<DispatchId, Dispatch>,
     pub verdicts: BTreeMap<(RunId, StackKey, String), Verdict>,
-    /// Every lock of the repository, by stack key.
-    pub locks: BTreeMap<StackKey, Lock>,
+    /// Every lock of the repository, by stack key. Shared until one is taken or freed, as is `changed_at`.
+    pub locks: Arc<BTreeMap<StackKey, Lock>>,
     /// Applies of the repository's other pull requests that wait for stacks, first come first (spec 30 §7.6).
     pub queue: Vec<Run>,
     /// Raised by each commit that takes or frees locks of the repository or moves its queue: they happen one after the other.
     pub locks_version: i64,
     /// When the newest apply job of a stack changed something, or may have (spec 30 §6.2a).
-    pub changed_at: BTreeMap<StackKey, Millis>,
+    pub changed_at: Arc<BTreeMap<StackKey, Millis>>,
     /// The graphs of the runs and of the default branch, by commit.
     pub graphs: BTreeMap<Sha, Arc<Graph>>,
 }
@@ -57,6 +57,14 @@ impl Scene {
 
     pub fn row_mut(&mut self, id: &RunId, key: &StackKey) -> Option<&mut Row> {
         Arc::make_mut(self.rows.get_mut(id)?).get_mut(key)
+    }
+
+    pub fn locks_mut(&mut self) -> &mut BTreeMap<StackKey, Lock> {
+        Arc::make_mut(&mut self.locks)
+    }
+
+    pub fn changed_at_mut(&mut self) -> &mut BTreeMap<StackKey, Millis> {
+        Arc::make_mut(&mut self.changed_at)
     }
 
     pub fn graph_of(&self, run: &Run) -> Option<&Arc<Graph>> {
@@ -293,14 +301,12 @@ impl Changes {
                 changes.verdicts.push(verdict.clone());
             }
         }
-        for (key, lock) in &before.locks {
-            if after.locks.get(key) != Some(lock) {
+        if !Arc::ptr_eq(&before.locks, &after.locks) {
+            for lock in before.locks.values().filter(|lock| after.locks.get(&lock.key) != Some(lock)) {
                 touched.insert(lock.run_id.clone());
                 changes.locks_released.push((lock.stack_id.clone(), lock.run_id.clone()));
             }
-        }
-        for (key, lock) in &after.locks {
-            if before.locks.get(key) != Some(lock) {
+            for lock in after.locks.values().filter(|lock| before.locks.get(&lock.key) != Some(lock)) {
                 touched.insert(lock.run_id.clone());
                 changes.locks_taken.push(lock.clone());
             }
@@ -310,7 +316,7 @@ impl Changes {
         // the same moment, in another process, is decided before it or after it.
         let applies = after.runs.values().filter(|run| run.mode == Mode::Apply && !before.runs.contains_key(&run.id));
         touched.extend(applies.flat_map(|run| after.rows(&run.id)).filter_map(|row| row.from_plan_run.clone()));
-        for (key, at) in &after.changed_at {
+        for (key, at) in after.changed_at.iter() {
             if before.changed_at.get(key) != Some(at) {
                 changes.changed_at.push((before.repo.id, key.clone(), *at));
             }

@@ -9,6 +9,10 @@ pub trait Dialect: Database {
     const BEGIN_READ: &'static str;
     /// Ends the sub-select of a claim, so that workers do not queue behind each other.
     const SKIP_LOCKED: &'static str;
+    /// Gathers the values of all rows into one JSON array.
+    const JSON_ROWS: &'static str;
+    /// Makes a JSON array of some values.
+    const JSON_ARRAY: &'static str;
     /// One process at a time serves from such a database: what an earlier one had claimed, a dead one had.
     const ONE_PROCESS: bool;
 

@@ -21,6 +21,8 @@ impl Dialect for Postgres {
     const BEGIN_WRITE: &'static str = "begin";
     const BEGIN_READ: &'static str = "begin isolation level repeatable read read only";
     const SKIP_LOCKED: &'static str = " for update skip locked";
+    const JSON_ROWS: &'static str = "json_agg";
+    const JSON_ARRAY: &'static str = "json_build_array";
     const ONE_PROCESS: bool = false;
 
     fn rows_affected(done: &PgQueryResult) -> u64 {

@@ -22,6 +22,8 @@ impl Dialect for Sqlite {
     // A deferred transaction reads from one snapshot of the write-ahead log.
     const BEGIN_READ: &'static str = "begin";
     const SKIP_LOCKED: &'static str = "";
+    const JSON_ROWS: &'static str = "json_group_array";
+    const JSON_ARRAY: &'static str = "json_array";
     const ONE_PROCESS: bool = true;
 
     fn rows_affected(done: &SqliteQueryResult) -> u64 {

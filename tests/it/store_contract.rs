@@ -45,6 +45,7 @@ contract! {
         a_scene_holds_the_whole_pull_request
         a_scene_shows_locks_and_changes_of_the_whole_repository
         a_scene_of_a_new_pull_request_is_empty
+        a_scene_of_very_many_runs_is_whole
         an_unknown_run_has_no_scene
         a_scene_shows_who_waits_in_other_pull_requests_first_come_first
         a_difference_of_two_scenes_can_be_committed

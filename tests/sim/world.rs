@@ -16,7 +16,7 @@ use stackorder::graph::resolution::Resolution;
 use stackorder::ids::{RepoName, RunId};
 use stackorder::orchestrator::bells::Queue;
 use stackorder::orchestrator::runner_calls::CallError;
-use stackorder::orchestrator::{Addresses, App, drift_title, workers};
+use stackorder::orchestrator::{Addresses, App, RENDER_AFTER_MS, drift_title, workers};
 use stackorder::run::model::{Lock, Repo, Row};
 use stackorder::run::status::{RowStatus, Trigger};
 use stackorder::store::{Installation, MemoryStore, Retention, Store as _};
@@ -212,7 +212,9 @@ impl World {
             Arc::new(Database { inner: self.memory.clone(), faults: self.faults.clone(), laws: self.laws.clone() });
         let addresses = Addresses { base_url: "https://so.test".to_owned(), web_url: "https://gh.test".to_owned() };
         let random = rand::rngs::StdRng::seed_from_u64(self.started);
-        let app = Arc::new(App::new(store, self.hub.clone(), self.clock.clone(), addresses, random));
+        let mut app = App::new(store, self.hub.clone(), self.clock.clone(), addresses, random);
+        app.render_after_ms = RENDER_AFTER_MS;
+        let app = Arc::new(app);
         self.servers[server] = Some(app.clone());
         self.spawn(server, Owner::Worker, async move {
             let _tried_again_by_the_hour = app.enqueue_start().await;

@@ -63,7 +63,7 @@ fn case_023_053_128_a_plan_that_did_not_succeed_is_refused() {
         assert_eq!(Asked::of(story).bullets(), [bullet], "{outcome}");
     }
     let mut story = Story::planned("vpc +1, eks +1, apps !, svpc +1");
-    story.scene.changed_at.extend(["vpc", "eks"].map(|stack| (key(stack), 1)));
+    story.scene.changed_at_mut().extend(["vpc", "eks"].map(|stack| (key(stack), 1)));
     assert_eq!(Asked::of(story).bullets(), [bullet], "its upstream was applied before");
 }
 

@@ -85,7 +85,7 @@ impl World {
             );
             next.add_run(run, Vec::new());
             next.run_mut(&lock.run_id).status = RunStatus::Failed;
-            next.scene.locks.insert(lock.key.clone(), lock.clone());
+            next.scene.locks_mut().insert(lock.key.clone(), lock.clone());
         });
         holder.await.unwrap();
         let mut script = self.github.script();

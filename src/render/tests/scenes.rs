@@ -181,7 +181,7 @@ pub fn lock(scene: &mut Scene, stack: &str, pr_number: i64) {
         taken_at: parse_rfc3339("2026-09-27T08:00:00Z").unwrap(),
         reason: String::new(),
     };
-    scene.locks.insert(key(stack), lock);
+    scene.locks_mut().insert(key(stack), lock);
 }
 
 pub fn verdict(scene: &mut Scene, run: &RunId, stack: &str, name: &str, status: VerdictStatus, summary: &str) {

@@ -39,13 +39,13 @@ pub fn commit(scene: &mut Scene, changes: &Changes) {
     for (stack, run) in &changes.locks_released {
         let held = scene.locks.values().find(|lock| lock.stack_id == *stack).expect("a lock that is held").clone();
         assert_eq!(held.run_id, *run, "a lock is released by whom it names");
-        scene.locks.remove(&held.key);
+        scene.locks_mut().remove(&held.key);
     }
     for lock in &changes.locks_taken {
-        assert!(scene.locks.insert(lock.key.clone(), lock.clone()).is_none(), "I1: one lock a stack");
+        assert!(scene.locks_mut().insert(lock.key.clone(), lock.clone()).is_none(), "I1: one lock a stack");
     }
     for (_, key, at) in &changes.changed_at {
-        scene.changed_at.insert(key.clone(), *at);
+        scene.changed_at_mut().insert(key.clone(), *at);
     }
     if let Some(graph) = &changes.effects.default_graph {
         scene.repo.default_graph = Some(graph.clone());
@@ -110,7 +110,7 @@ fn row_forward(row: &Row, after: &Row) {
 
 /// I1, I9: locks are of stacks, and only apply runs hold any.
 fn locks(scene: &Scene) {
-    for (key, lock) in &scene.locks {
+    for (key, lock) in scene.locks.iter() {
         assert_eq!((&lock.key, &lock.stack_id), (key, &StackId::of(scene.repo.id, key.as_str())));
         if let Some(run) = scene.runs.get(&lock.run_id) {
             assert_eq!(run.mode, Mode::Apply, "I9: only an apply locks");

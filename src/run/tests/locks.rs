@@ -195,7 +195,7 @@ fn case_092_a_comment_unlocks_only_what_its_own_pull_request_holds() {
         ..story.scene.locks["vpc"].clone()
     };
     let foreign = Lock { run_id: RunId::parse("99999999-0000-4000-8000-000000000000").unwrap(), ..foreign };
-    story.scene.locks.insert(key("svpc"), foreign);
+    story.scene.locks_mut().insert(key("svpc"), foreign);
 
     let none = story.step(|next| close::unlock_own(next, &[key("svpc")], "ada"));
     assert!(none.is_empty());

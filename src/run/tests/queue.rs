@@ -1,6 +1,7 @@
 //! Who waits for whom, and whose turn it is (spec 30 §7.6).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -54,9 +55,9 @@ fn line(locks: &str, queue: &str) -> Line {
         ..template.clone()
     };
     Line {
-        locks: locks.collect(),
+        locks: Arc::new(locks.collect()),
         queue: parse(queue).into_iter().enumerate().map(queued).collect(),
-        changed_at: BTreeMap::new(),
+        changed_at: Arc::default(),
     }
 }
 
@@ -170,7 +171,7 @@ fn case_137_a_promoted_apply_is_planned_again_behind_what_the_one_before_it_appl
     let run = story.enqueue("eks");
     // Another pull request applies `vpc` while this one waits.
     story.now += 1_000;
-    story.scene.changed_at.insert(key("vpc"), story.now);
+    story.scene.changed_at_mut().insert(key("vpc"), story.now);
     story.step(|next| queue::promote(next, &run));
 
     assert_eq!(story.replan().for_run, Some(run.clone()));
@@ -223,11 +224,11 @@ proptest! {
     fn the_line_is_fair_and_empties(moves in moves()) {
         let template = line("#1: vpc", "#2: vpc");
         let (lock, run) = (template.locks[&key("vpc")].clone(), template.queue[0].clone());
-        let mut line = Line { locks: BTreeMap::new(), queue: Vec::new(), changed_at: BTreeMap::new() };
+        let mut line = Line { locks: Arc::default(), queue: Vec::new(), changed_at: Arc::default() };
         let take = |line: &mut Line, number: i64, wants: &BTreeSet<StackKey>| {
             for key in wants {
                 let taken = Lock { key: key.clone(), pr_number: number, ..lock.clone() };
-                let before = line.locks.insert(key.clone(), taken);
+                let before = Arc::make_mut(&mut line.locks).insert(key.clone(), taken);
                 assert!(before.as_ref().is_none_or(|before| before.pr_number == number), "a lock was taken from {before:?}");
             }
         };
@@ -258,7 +259,7 @@ proptest! {
                 Move::End(number) => {
                     // One that waits cannot be merged.
                     if line.queue.iter().all(|run| run.pr_number != number) {
-                        line.locks.retain(|_, lock| lock.pr_number != number);
+                        Arc::make_mut(&mut line.locks).retain(|_, lock| lock.pr_number != number);
                     }
                 }
             }
@@ -267,7 +268,7 @@ proptest! {
         for _ in 0..=line.queue.len() {
             for number in 1..6 {
                 if line.queue.iter().all(|run| run.pr_number != number) {
-                    line.locks.retain(|_, lock| lock.pr_number != number);
+                    Arc::make_mut(&mut line.locks).retain(|_, lock| lock.pr_number != number);
                 }
             }
             serve(&mut line);

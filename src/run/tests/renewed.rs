@@ -252,7 +252,7 @@ fn case_132_another_pull_requests_apply_puts_this_one_behind() {
     let mut story = Story::of("vpc <= apps");
     story.resolved('a', "apps");
     story.plans("apps +1");
-    story.scene.changed_at.insert(key("vpc"), story.now + 1);
+    story.scene.changed_at_mut().insert(key("vpc"), story.now + 1);
 
     story.apply("");
 
@@ -265,7 +265,7 @@ fn case_133_a_push_during_the_re_plan_of_an_unclaimed_apply_supersedes_both() {
     let mut story = Story::of("vpc <= apps");
     story.resolved('a', "apps");
     story.plans("apps +1");
-    story.scene.changed_at.insert(key("vpc"), story.now + 1);
+    story.scene.changed_at_mut().insert(key("vpc"), story.now + 1);
     let apply = story.apply("");
     let replan = story.replan().id.clone();
 
@@ -366,7 +366,7 @@ fn a_stack_that_somebody_else_applied_meanwhile_is_planned_again_before_it_count
     story.jobs("vpc +1");
     // Its lock was freed by hand, and another pull request went over it.
     let left_at = story.row("vpc").finished_at.unwrap();
-    story.scene.changed_at.insert(key("vpc"), left_at + 1);
+    story.scene.changed_at_mut().insert(key("vpc"), left_at + 1);
 
     story.apply("");
 

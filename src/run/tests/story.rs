@@ -132,10 +132,10 @@ impl Story {
             rows: BTreeMap::new(),
             dispatches: BTreeMap::new(),
             verdicts: BTreeMap::new(),
-            locks: BTreeMap::new(),
+            locks: Arc::default(),
             queue: Vec::new(),
             locks_version: 0,
-            changed_at: BTreeMap::new(),
+            changed_at: Arc::default(),
             graphs: ('a'..='f').map(|letter| (sha(letter), graph.clone())).collect(),
         };
         Self { scene, now: 1_000_000, changes: Changes::default(), numbers: 0 }

@@ -104,10 +104,10 @@ impl Tables {
             verdicts: verdicts
                 .map(|one| ((one.run_id.clone(), one.key.clone(), one.name.clone()), Verdict::clone(one)))
                 .collect(),
-            locks: locks.map(|lock| (lock.key.clone(), lock.clone())).collect(),
+            locks: Arc::new(locks.map(|lock| (lock.key.clone(), lock.clone())).collect()),
             queue: self.queue(repo.id, pr_number),
             locks_version: self.locks_versions.get(&repo.id).copied().unwrap_or_default(),
-            changed_at: stacks.filter_map(|stack| Some((stack.key.clone(), stack.changed_at?))).collect(),
+            changed_at: Arc::new(stacks.filter_map(|stack| Some((stack.key.clone(), stack.changed_at?))).collect()),
             graphs: graphs.collect(),
             rows,
             runs,

@@ -76,8 +76,8 @@ pub async fn a_scene_shows_locks_and_changes_of_the_whole_repository(store: ASto
 
     let scene = store.scene(&mine.id).await.unwrap().unwrap();
     assert_eq!(scene.runs.keys().collect::<Vec<_>>(), [&mine.id]);
-    assert_eq!(scene.locks.into_values().collect::<Vec<_>>(), [lock(&theirs, "app"), lock(&mine, "vpc")]);
-    assert_eq!(scene.changed_at.into_iter().collect::<Vec<_>>(), [(key("db"), 50)]);
+    assert_eq!(scene.locks.values().cloned().collect::<Vec<_>>(), [lock(&theirs, "app"), lock(&mine, "vpc")]);
+    assert_eq!(*scene.changed_at, [(key("db"), 50)].into());
 }
 
 pub async fn a_scene_of_a_new_pull_request_is_empty(store: AStore) {
@@ -89,6 +89,20 @@ pub async fn a_scene_of_a_new_pull_request_is_empty(store: AStore) {
     assert_eq!((scene.pr_number, scene.repo.id, scene.runs.len()), (5, REPO, 0));
     assert_eq!(store.pull_scene(REPO, 0).await.unwrap().unwrap().runs.len(), 0, "0 is no pull request");
     assert!(store.pull_scene(99, 5).await.unwrap().is_none());
+}
+
+/// More than one statement can name.
+pub async fn a_scene_of_very_many_runs_is_whole(store: AStore) {
+    with_repos(&store).await;
+    let superseded = |number| Run { sha: sha(1), ..in_status(plan(number, 1), RunStatus::Superseded) };
+    let runs: Vec<Run> = (1..=1_001).map(superseded).collect();
+    let last = runs.last().expect("there are some");
+    let rows = runs.iter().map(|run| row(run, "vpc")).collect();
+    let write = Changes { rows, locks_taken: vec![lock(last, "app")], ..new_runs(&runs.iter().collect::<Vec<_>>()) };
+    store.commit(write).await.unwrap();
+
+    let scene = store.scene(&last.id).await.unwrap().unwrap();
+    assert_eq!((scene.runs.len(), scene.rows.len(), scene.locks.len()), (runs.len(), runs.len(), 1));
 }
 
 pub async fn an_unknown_run_has_no_scene(store: AStore) {
@@ -108,8 +122,8 @@ pub async fn a_difference_of_two_scenes_can_be_committed(store: AStore) {
     let mut after = before.clone();
     after.runs.get_mut(&run.id).unwrap().enter(RunStatus::Applying, 10);
     after.row_mut(&run.id, &key("vpc")).unwrap().note = "changed".into();
-    after.locks.clear();
-    after.changed_at.insert(key("vpc"), 11);
+    after.locks_mut().clear();
+    after.changed_at_mut().insert(key("vpc"), 11);
     store.commit(Changes::between(&before, after.clone(), Effects::default())).await.unwrap();
 
     after.runs.get_mut(&run.id).unwrap().version += 1;
