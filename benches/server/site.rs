@@ -124,7 +124,7 @@ async fn note(
     }
     match lines::pass(http, github, &method, &uri, &headers, body).await {
         Ok(answer) => lines::with_links_to(answer, github, own),
-        Err(_) => lines::nobody(),
+        Err(error) => lines::nobody(&error.to_string()),
     }
 }
 

@@ -72,6 +72,9 @@ impl Report {
             let why = if job.server.is_none() { "there is no server to report to" } else { "no run id was given" };
             return Posted::Unconfirmed(why.to_owned());
         };
+        // A job that was asked to end has ten seconds left.
+        let is_worth_waiting = self.mode == Mode::Apply && !self.was_cut();
+        let server = if is_worth_waiting { &server.patient() } else { server };
         match server.result(run_id, &self.key, result).await {
             Ok(_) => Posted::Confirmed,
             Err(CallError::Refused(text)) => Posted::Refused(text),

@@ -29,6 +29,11 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const RETRY_DELAYS: [Duration; 3] =
     [Duration::from_millis(200), Duration::from_millis(800), Duration::from_secs(2)];
 
+/// Waits after those of [`RETRY_DELAYS`] where giving up costs more than a minute of a runner: an apply that was not reported
+/// has to be looked into by a person, and a server that is being replaced is back within that time.
+pub const APPLY_RETRY_DELAYS: [Duration; 4] =
+    [Duration::from_secs(5), Duration::from_secs(10), Duration::from_secs(20), Duration::from_secs(30)];
+
 /// Why a call gave no answer to work with.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
@@ -81,6 +86,8 @@ pub struct Server {
     credential: Option<Credential>,
     http: reqwest::Client,
     retry_delays: Vec<Duration>,
+    /// What [`Server::patient`] adds to them.
+    more_delays: Vec<Duration>,
 }
 
 impl Server {
@@ -107,13 +114,25 @@ impl Server {
             }
         };
         let http = client()?;
-        Ok(Some(Self { base, credential, http, retry_delays: RETRY_DELAYS.to_vec() }))
+        Ok(Some(Self {
+            base,
+            credential,
+            http,
+            retry_delays: RETRY_DELAYS.to_vec(),
+            more_delays: APPLY_RETRY_DELAYS.to_vec(),
+        }))
     }
 
-    /// The same with other waits between attempts.
-    pub fn with_retry_delays(mut self, delays: Vec<Duration>) -> Self {
-        self.retry_delays = delays;
-        self
+    /// The same with other waits between attempts, and other ones for the [patient](Server::patient).
+    pub fn with_retry_delays(self, retry_delays: Vec<Duration>, more_delays: Vec<Duration>) -> Self {
+        Self { retry_delays, more_delays, ..self }
+    }
+
+    /// The same that waits for [`APPLY_RETRY_DELAYS`] more before it calls the server unreachable.
+    pub fn patient(&self) -> Self {
+        let mut patient = self.clone();
+        patient.retry_delays.append(&mut patient.more_delays);
+        patient
     }
 
     pub async fn create_run(&self, request: &CreateRunRequest) -> Result<CreateRunResponse, CallError> {

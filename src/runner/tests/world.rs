@@ -157,7 +157,10 @@ impl World {
     /// A job that talks to the server.
     pub fn job(&self) -> Job {
         let server = Server::of(Some(&self.server.uri()), &self.env).unwrap();
-        Job { server: server.map(|server| server.with_retry_delays(vec![Duration::ZERO])), ..self.local_job() }
+        Job {
+            server: server.map(|server| server.with_retry_delays(vec![Duration::ZERO], vec![Duration::ZERO; 2])),
+            ..self.local_job()
+        }
     }
 
     /// A job without a server.

@@ -19,7 +19,7 @@ use stackorder::graph::resolution::{BaseFacts, Resolution};
 use stackorder::ids::{RunId, hex};
 use stackorder::plan::summary::PlanSummary;
 use stackorder::run::status::Mode;
-use stackorder::runner::server::RETRY_DELAYS;
+use stackorder::runner::server::{APPLY_RETRY_DELAYS, RETRY_DELAYS};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -155,7 +155,7 @@ impl Job<'_> {
             workflow_run_attempt: self.attempt_number(),
             ..CreateRunRequest::default()
         };
-        let run = self.post::<_, CreateRunResponse>("/v1/runs", &request).await?.run_id;
+        let run = self.post::<_, CreateRunResponse>("/v1/runs", &request, &RETRY_DELAYS).await?.run_id;
         let upload = GraphUploadRequest {
             changed_paths: town::stack_files(self.of("branch"), self.door.work)
                 .into_iter()
@@ -168,7 +168,7 @@ impl Job<'_> {
             // The base has none of these directories.
             base: BaseFacts::default(),
         };
-        let resolution: Resolution = self.post(&format!("/v1/runs/{run}/graph"), &upload).await?;
+        let resolution: Resolution = self.post(&format!("/v1/runs/{run}/graph"), &upload, &RETRY_DELAYS).await?;
         assert_eq!(resolution.affected.len(), self.door.work.stacks, "{:?}", resolution.warnings);
         let artifact = format!("stackorder-plan-chunk-0-{}", self.of("sha"));
         for stack in &resolution.affected {
@@ -194,7 +194,9 @@ impl Job<'_> {
             bundle_sha256: digest(&["bundle", &plan]),
             ..result(Mode::Plan)
         };
-        self.post::<_, RunStackJson>(&format!("{}/result", stack_path(run, key)), &result).await.map(drop)
+        self.post::<_, RunStackJson>(&format!("{}/result", stack_path(run, key)), &result, &RETRY_DELAYS)
+            .await
+            .map(drop)
     }
 
     /// As `stackorder apply`: claim, prove, apply, report.
@@ -202,7 +204,9 @@ impl Job<'_> {
         let (run, key) = (RunId::parse(self.of("run")).unwrap(), self.of("key"));
         let slot = (self.of("repo").to_owned(), key.to_owned());
         let claim = ClaimRequest { sha: self.of("sha").to_owned(), workflow_run_attempt: self.attempt_number() };
-        let claimed = match self.post::<_, ClaimResponse>(&format!("{}/claim", stack_path(&run, key)), &claim).await {
+        let patience = [&RETRY_DELAYS[..], &APPLY_RETRY_DELAYS].concat();
+        let path = format!("{}/claim", stack_path(&run, key));
+        let claimed = match self.post::<_, ClaimResponse>(&path, &claim, &patience).await {
             Ok(claimed) => claimed,
             Err(Unheard::Refused(why)) => {
                 self.door.ledger().refused.push(format!("claim {key}: {why}"));
@@ -220,7 +224,8 @@ impl Job<'_> {
         tokio::time::sleep(self.door.apply_takes).await;
         self.change_infrastructure(&slot);
         let result = StackResult { summary: Some(self.summary(key)), ..result(Mode::Apply) };
-        match self.post::<_, RunStackJson>(&format!("{}/result", stack_path(&run, key)), &result).await {
+        let path = format!("{}/result", stack_path(&run, key));
+        match self.post::<_, RunStackJson>(&path, &result, &patience).await {
             Ok(_) => {
                 *self.door.ledger().accepted.entry(slot).or_default() += 1;
                 DONE
@@ -257,8 +262,13 @@ impl Job<'_> {
     }
 
     /// A call as the CLI makes it: a fresh token for each attempt, and again when nobody knows whether it arrived.
-    async fn post<B: Serialize, A: DeserializeOwned>(&self, path: &str, body: &B) -> Result<A, Unheard> {
-        let mut delays = RETRY_DELAYS.iter();
+    async fn post<B: Serialize, A: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &B,
+        delays: &[Duration],
+    ) -> Result<A, Unheard> {
+        let mut delays = delays.iter();
         loop {
             let why = match self.try_to_post(path, body).await {
                 Ok((status, bytes)) if status.is_success() => {

@@ -41,17 +41,18 @@ async fn to_a_server(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
+    let mut why = String::new();
     let first = front.next.fetch_add(1, Ordering::Relaxed);
     for turn in 0..front.servers.len() {
         let server = &front.servers[(first + turn) % front.servers.len()];
         match pass(&front.http, &server.url, &method, &uri, &headers, body.clone()).await {
             Ok(answer) => return answer,
             // Nothing was sent: the next one may have it. Otherwise nobody knows what happened, as with any balancer.
-            Err(error) if error.is_connect() => {}
-            Err(_) => break,
+            Err(error) if error.is_connect() => why = error.to_string(),
+            Err(error) => return nobody(&format!("{error:?}")),
         }
     }
-    nobody()
+    nobody(&why)
 }
 
 /// From one server to GitHub.
@@ -82,13 +83,16 @@ async fn to_github(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    let Ok(answer) = pass(&line.http, &line.github, &method, &uri, &headers, body).await else { return nobody() };
+    let answer = match pass(&line.http, &line.github, &method, &uri, &headers, body).await {
+        Ok(answer) => answer,
+        Err(error) => return nobody(&error.to_string()),
+    };
     let answer = with_links_to(answer, &line.github, &line.own);
     if answer.status().is_success()
         && let Some(effect) = effect_of(&method, uri.path())
         && line.gunner.at(line.server, effect).await == Verdict::Cut
     {
-        return nobody();
+        return nobody("the connection was cut");
     }
     answer
 }
@@ -138,8 +142,8 @@ pub async fn pass(
     Ok(response.body(Body::from(answer.bytes().await?)).expect("parts of a valid answer"))
 }
 
-pub fn nobody() -> Response {
-    let mut gone = Response::new(Body::from("nobody answers"));
+pub fn nobody(why: &str) -> Response {
+    let mut gone = Response::new(Body::from(format!("nobody answers: {why}")));
     *gone.status_mut() = StatusCode::BAD_GATEWAY;
     gone
 }
