@@ -65,7 +65,7 @@ pub async fn apply(job: &Job, request: &ApplyRequest) -> Result<Applied, Stop> {
         return Err(Stop::failed(format!("{cut} before the claim: nothing was applied")));
     }
     let request_of_claim = ClaimRequest { sha: head, workflow_run_attempt: job.facts.workflow_run_attempt };
-    let claim = server.patient().claim(&run_id, &key, &request_of_claim).await.map_err(|error| error.fail_closed())?;
+    let claim = server.claim(&run_id, &key, &request_of_claim).await.map_err(|error| error.fail_closed())?;
 
     let report = Report::new(job, key, Mode::Apply, Some(run_id));
     let done = claimed(job, &report, &claim, request).await;

@@ -73,8 +73,7 @@ impl Report {
             return Posted::Unconfirmed(why.to_owned());
         };
         // A job that was asked to end has ten seconds left.
-        let is_worth_waiting = self.mode == Mode::Apply && !self.was_cut();
-        let server = if is_worth_waiting { &server.patient() } else { server };
+        let server = if self.was_cut() { &server.in_a_hurry() } else { server };
         match server.result(run_id, &self.key, result).await {
             Ok(_) => Posted::Confirmed,
             Err(CallError::Refused(text)) => Posted::Refused(text),

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use reqwest::{Method, StatusCode, Url};
+use reqwest::{StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,14 +25,21 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Most bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Waits before the second, third and fourth attempt.
+/// Waits before the second, third and fourth attempt of a call.
 pub const RETRY_DELAYS: [Duration; 3] =
     [Duration::from_millis(200), Duration::from_millis(800), Duration::from_secs(2)];
 
-/// Waits after those of [`RETRY_DELAYS`] where giving up costs more than a minute of a runner: an apply that was not reported
-/// has to be looked into by a person, and a server that is being replaced is back within that time.
-pub const APPLY_RETRY_DELAYS: [Duration; 4] =
-    [Duration::from_secs(5), Duration::from_secs(10), Duration::from_secs(20), Duration::from_secs(30)];
+/// The same for calls about a run. The server that registered it was there a moment ago, and while one is replaced it is away
+/// for some seconds; a plan that is not reported has to be made again, and an apply looked into by a person.
+pub const RUN_RETRY_DELAYS: [Duration; 7] = [
+    RETRY_DELAYS[0],
+    RETRY_DELAYS[1],
+    RETRY_DELAYS[2],
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+    Duration::from_secs(20),
+    Duration::from_secs(30),
+];
 
 /// Why a call gave no answer to work with.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -86,8 +93,7 @@ pub struct Server {
     credential: Option<Credential>,
     http: reqwest::Client,
     retry_delays: Vec<Duration>,
-    /// What [`Server::patient`] adds to them.
-    more_delays: Vec<Duration>,
+    run_retry_delays: Vec<Duration>,
 }
 
 impl Server {
@@ -119,38 +125,36 @@ impl Server {
             credential,
             http,
             retry_delays: RETRY_DELAYS.to_vec(),
-            more_delays: APPLY_RETRY_DELAYS.to_vec(),
+            run_retry_delays: RUN_RETRY_DELAYS.to_vec(),
         }))
     }
 
-    /// The same with other waits between attempts, and other ones for the [patient](Server::patient).
-    pub fn with_retry_delays(self, retry_delays: Vec<Duration>, more_delays: Vec<Duration>) -> Self {
-        Self { retry_delays, more_delays, ..self }
+    /// The same with other waits between attempts, and other ones of calls about a run.
+    pub fn with_retry_delays(self, retry_delays: Vec<Duration>, run_retry_delays: Vec<Duration>) -> Self {
+        Self { retry_delays, run_retry_delays, ..self }
     }
 
-    /// The same that waits for [`APPLY_RETRY_DELAYS`] more before it calls the server unreachable.
-    pub fn patient(&self) -> Self {
-        let mut patient = self.clone();
-        patient.retry_delays.append(&mut patient.more_delays);
-        patient
+    /// The same for a job that has seconds left: no call takes longer for being about a run.
+    pub fn in_a_hurry(&self) -> Self {
+        self.clone().with_retry_delays(self.retry_delays.clone(), self.retry_delays.clone())
     }
 
     pub async fn create_run(&self, request: &CreateRunRequest) -> Result<CreateRunResponse, CallError> {
-        self.call(Method::POST, "/v1/runs", request).await
+        self.call("/v1/runs", request, &self.retry_delays).await
     }
 
     pub async fn upload_graph(&self, run: &RunId, request: &GraphUploadRequest) -> Result<Resolution, CallError> {
         check_size("graph", request, GRAPH_BYTES_MAX)?;
-        self.call(Method::POST, &format!("/v1/runs/{run}/graph"), request).await
+        self.call(&format!("/v1/runs/{run}/graph"), request, &self.run_retry_delays).await
     }
 
     pub async fn claim(&self, run: &RunId, key: &StackKey, request: &ClaimRequest) -> Result<ClaimResponse, CallError> {
-        self.call(Method::POST, &format!("{}/claim", stack_path(run, key)), request).await
+        self.call(&format!("{}/claim", stack_path(run, key)), request, &self.run_retry_delays).await
     }
 
     pub async fn result(&self, run: &RunId, key: &StackKey, result: &StackResult) -> Result<RunStackJson, CallError> {
         check_size("result", result, RESULT_BYTES_MAX)?;
-        self.call(Method::POST, &format!("{}/result", stack_path(run, key)), result).await
+        self.call(&format!("{}/result", stack_path(run, key)), result, &self.run_retry_delays).await
     }
 
     pub async fn check(
@@ -160,24 +164,29 @@ impl Server {
         name: &str,
         verdict: &CheckVerdict,
     ) -> Result<CheckJson, CallError> {
-        self.call(Method::POST, &format!("{}/checks/{}", stack_path(run, key), percent_encoded(name)), verdict).await
+        self.call(
+            &format!("{}/checks/{}", stack_path(run, key), percent_encoded(name)),
+            verdict,
+            &self.run_retry_delays,
+        )
+        .await
     }
 
     pub async fn unlock(&self, request: &UnlockRequest) -> Result<UnlockResponse, CallError> {
-        self.call(Method::POST, "/v1/unlock", request).await
+        self.call("/v1/unlock", request, &self.retry_delays).await
     }
 
     async fn call<B: Serialize, A: DeserializeOwned>(
         &self,
-        method: Method,
         path: &str,
         body: &B,
+        delays: &[Duration],
     ) -> Result<A, CallError> {
         let url = format!("{}{path}", self.base);
         let body = serde_json::to_vec(body).expect("the API's shapes have text keys");
-        let mut delays = self.retry_delays.iter();
+        let mut delays = delays.iter();
         loop {
-            let reason = match self.attempt(method.clone(), &url, body.clone()).await {
+            let reason = match self.attempt(&url, body.clone()).await {
                 Attempt::Answered(bytes) => {
                     return serde_json::from_slice(&bytes)
                         .map_err(|error| CallError::Failed(format!("{path}: the answer is not understood: {error}")));
@@ -193,14 +202,14 @@ impl Server {
         }
     }
 
-    async fn attempt(&self, method: Method, url: &str, body: Vec<u8>) -> Attempt {
+    async fn attempt(&self, url: &str, body: Vec<u8>) -> Attempt {
         let token = match self.token().await {
             Ok(token) => token,
             Err(attempt) => return attempt,
         };
         let request = self
             .http
-            .request(method, url)
+            .post(url)
             .bearer_auth(token.expose_secret())
             .header("Content-Type", "application/json")
             .body(body);

@@ -10,7 +10,7 @@ use super::world::{RUN_ID, SECRET, STACK, World, claim, stack_path};
 use crate::api::ResultStatus;
 use crate::runner::apply::{Applied, ApplyRequest, apply};
 use crate::runner::plan::{PlanRequest, plan};
-use crate::runner::server::{APPLY_RETRY_DELAYS, RETRY_DELAYS};
+use crate::runner::server::RUN_RETRY_DELAYS;
 use crate::runner::stop::Stop;
 
 async fn apply_in(world: &World, bundle: Option<&str>) -> Result<Applied, Stop> {
@@ -81,7 +81,7 @@ async fn case_083_failure_04_nothing_is_applied_when_the_server_does_not_answer(
     world.answer(&stack_path("claim"), 502, json!({})).await;
     assert!(refusal(apply_in(&world, None).await).contains("cannot be reached"));
     assert!(world.calls().is_empty(), "the tool was started");
-    assert_eq!(world.posted(&stack_path("claim")).await.len(), 4, "one attempt, one more, and two of the patient");
+    assert_eq!(world.posted(&stack_path("claim")).await.len(), 4, "one attempt and three more");
 }
 
 #[tokio::test]
@@ -236,8 +236,8 @@ async fn an_apply_that_cannot_be_reported_is_an_error_although_it_went_well() {
 }
 
 #[tokio::test]
-async fn what_was_applied_is_reported_for_longer_than_a_server_needs_to_be_replaced() {
-    let waits = RETRY_DELAYS.iter().chain(&APPLY_RETRY_DELAYS).map(|delay| delay.as_secs_f64());
+async fn what_was_applied_is_told_for_longer_than_a_server_needs_to_be_replaced() {
+    let waits = RUN_RETRY_DELAYS.iter().map(|delay| delay.as_secs_f64());
     assert_eq!(waits.sum::<f64>(), 68.0);
     let world = World::new().await;
     let (bundle, digest) = bundle(&world).await;

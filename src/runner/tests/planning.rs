@@ -74,8 +74,8 @@ async fn failure_03_an_unreachable_server_leaves_a_plan_unconfirmed_with_a_neutr
     let planned = planned(&world).await;
 
     assert!(planned.unconfirmed && !planned.is_failure());
-    assert_eq!(world.results().await.len(), 2, "one attempt and one more");
-    assert_eq!(world.posted("/oidc").await.len(), 2, "each attempt has a token of its own");
+    assert_eq!(world.results().await.len(), 4, "one attempt and three more");
+    assert_eq!(world.posted("/oidc").await.len(), 4, "each attempt has a token of its own");
     let checks = world.posted("/repos/acme/infra/check-runs").await;
     assert_eq!(checks.len(), 1);
     assert_eq!(checks[0]["name"], "stackorder/plan: stacks/a");

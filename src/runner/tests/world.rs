@@ -158,7 +158,7 @@ impl World {
     pub fn job(&self) -> Job {
         let server = Server::of(Some(&self.server.uri()), &self.env).unwrap();
         Job {
-            server: server.map(|server| server.with_retry_delays(vec![Duration::ZERO], vec![Duration::ZERO; 2])),
+            server: server.map(|server| server.with_retry_delays(vec![Duration::ZERO], vec![Duration::ZERO; 3])),
             ..self.local_job()
         }
     }

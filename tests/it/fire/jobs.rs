@@ -19,7 +19,7 @@ use stackorder::graph::resolution::{BaseFacts, Resolution};
 use stackorder::ids::{RunId, hex};
 use stackorder::plan::summary::PlanSummary;
 use stackorder::run::status::Mode;
-use stackorder::runner::server::{APPLY_RETRY_DELAYS, RETRY_DELAYS};
+use stackorder::runner::server::{RETRY_DELAYS, RUN_RETRY_DELAYS};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -168,7 +168,7 @@ impl Job<'_> {
             // The base has none of these directories.
             base: BaseFacts::default(),
         };
-        let resolution: Resolution = self.post(&format!("/v1/runs/{run}/graph"), &upload, &RETRY_DELAYS).await?;
+        let resolution: Resolution = self.post(&format!("/v1/runs/{run}/graph"), &upload, &RUN_RETRY_DELAYS).await?;
         assert_eq!(resolution.affected.len(), self.door.work.stacks, "{:?}", resolution.warnings);
         let artifact = format!("stackorder-plan-chunk-0-{}", self.of("sha"));
         for stack in &resolution.affected {
@@ -194,7 +194,7 @@ impl Job<'_> {
             bundle_sha256: digest(&["bundle", &plan]),
             ..result(Mode::Plan)
         };
-        self.post::<_, RunStackJson>(&format!("{}/result", stack_path(run, key)), &result, &RETRY_DELAYS)
+        self.post::<_, RunStackJson>(&format!("{}/result", stack_path(run, key)), &result, &RUN_RETRY_DELAYS)
             .await
             .map(drop)
     }
@@ -204,9 +204,8 @@ impl Job<'_> {
         let (run, key) = (RunId::parse(self.of("run")).unwrap(), self.of("key"));
         let slot = (self.of("repo").to_owned(), key.to_owned());
         let claim = ClaimRequest { sha: self.of("sha").to_owned(), workflow_run_attempt: self.attempt_number() };
-        let patience = [&RETRY_DELAYS[..], &APPLY_RETRY_DELAYS].concat();
         let path = format!("{}/claim", stack_path(&run, key));
-        let claimed = match self.post::<_, ClaimResponse>(&path, &claim, &patience).await {
+        let claimed = match self.post::<_, ClaimResponse>(&path, &claim, &RUN_RETRY_DELAYS).await {
             Ok(claimed) => claimed,
             Err(Unheard::Refused(why)) => {
                 self.door.ledger().refused.push(format!("claim {key}: {why}"));
@@ -225,7 +224,7 @@ impl Job<'_> {
         self.change_infrastructure(&slot);
         let result = StackResult { summary: Some(self.summary(key)), ..result(Mode::Apply) };
         let path = format!("{}/result", stack_path(&run, key));
-        match self.post::<_, RunStackJson>(&path, &result, &patience).await {
+        match self.post::<_, RunStackJson>(&path, &result, &RUN_RETRY_DELAYS).await {
             Ok(_) => {
                 *self.door.ledger().accepted.entry(slot).or_default() += 1;
                 DONE
