@@ -92,6 +92,7 @@ contract! {
     queue {
         a_delivery_is_stored_once
         a_dead_delivery_can_be_delivered_again
+        deliveries_that_come_at_once_are_all_stored_and_each_once
         deliveries_are_worked_off_oldest_first
         an_expired_lease_is_an_attempt
         a_renewed_claim_lasts_longer_and_is_no_attempt

@@ -3,10 +3,12 @@
 //! - `value`: from rows to values and back.
 //! - `scene`, `runs`: what decisions and lists read.
 //! - `commit`: the one write.
-//! - `queue`: inbox and outbox; `dead_letters`: what an operator sees of them and puts back.
+//! - `arrivals`: what comes into the inbox; `queue`: inbox and outbox from there on.
+//! - `dead_letters`: what an operator sees of both and puts back.
 //! - `repos`, `stacks`, `graphs`: installations, repositories and what they consist of.
 //! - `small`: audit, keys, leases and the like; `retention`: what goes when its time is over.
 
+mod arrivals;
 mod commit;
 mod dead_letters;
 mod graphs;
@@ -25,6 +27,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::{ColumnIndex, Decode, Encode, Executor, IntoArguments, Pool, Transaction, Type};
 
+use self::arrivals::Arrivals;
 use self::graphs::GraphCache;
 use super::dialect::Dialect;
 use super::{
@@ -45,11 +48,12 @@ pub struct SqlStore<DB: Dialect> {
     /// SQLite's own waiting sleeps and tries again.
     writer: Pool<DB>,
     graphs: GraphCache,
+    arrivals: Arrivals,
 }
 
 impl<DB: Dialect> SqlStore<DB> {
     pub(super) fn new(pool: Pool<DB>, writer: Pool<DB>) -> Self {
-        Self { pool, writer, graphs: GraphCache::default() }
+        Self { pool, writer, graphs: GraphCache::default(), arrivals: Arrivals::default() }
     }
 
     async fn begin_read(&self) -> Result<Transaction<'static, DB>> {

@@ -8,7 +8,7 @@ use crate::clock::Millis;
 use crate::run::scene::{JobKind, NewJob};
 use crate::store::dialect::Dialect;
 use crate::store::rules::error_text;
-use crate::store::{Delivery, Job, Outcome, Result, StoreError, Stored};
+use crate::store::{Delivery, Job, Outcome, Result, StoreError};
 
 impl<DB: Dialect> SqlStore<DB>
 where
@@ -19,22 +19,6 @@ where
     for<'q> Option<String>: Encode<'q, DB>,
     usize: ColumnIndex<DB::Row>,
 {
-    pub(super) async fn queue_delivery(&self, id: &str, event: &str, payload: &str, now: Millis) -> Result<Stored> {
-        let done = query(
-            "insert into deliveries (id, event, payload, received_at, due_at, attempts, dead, last_error)
-             values ($1, $2, $3, $4, $4, 0, false, '')
-             on conflict (id) do update set due_at = excluded.due_at, attempts = 0, dead = false, last_error = ''
-             where deliveries.dead",
-        )
-        .bind(text(id))
-        .bind(text(event))
-        .bind(text(payload))
-        .bind(now)
-        .execute(&self.writer)
-        .await?;
-        Ok(if DB::rows_affected(&done) == 1 { Stored::Queued } else { Stored::Known })
-    }
-
     pub(super) async fn next_delivery(&self, worker: &str, now: Millis, lease_ms: Millis) -> Result<Option<Delivery>> {
         let mut claim = QueryBuilder::<DB>::new("update deliveries set");
         push_claim(&mut claim, worker, now, lease_ms);

@@ -56,6 +56,26 @@ pub async fn a_delivery_is_stored_once(store: AStore) {
     assert_eq!(store.next_due().await.unwrap(), None);
 }
 
+pub async fn deliveries_that_come_at_once_are_all_stored_and_each_once(store: AStore) {
+    let arriving: Vec<_> = (0..90)
+        .map(|number| {
+            let store = store.clone();
+            tokio::spawn(async move { (number % 30, deliver(&store, &format!("d{:02}", number % 30), 10).await) })
+        })
+        .collect();
+    let mut queued = Vec::new();
+    for one in arriving {
+        let (number, stored) = one.await.unwrap();
+        queued.extend((stored == Stored::Queued).then_some(number));
+    }
+    queued.sort_unstable();
+    assert_eq!(queued, (0..30).collect::<Vec<_>>());
+    for number in 0..30 {
+        assert_eq!(take(&store, 10).await.unwrap().id, format!("d{number:02}"));
+    }
+    assert_eq!(take(&store, 10).await, None);
+}
+
 pub async fn a_dead_delivery_can_be_delivered_again(store: AStore) {
     deliver(&store, "d1", 10).await;
     take(&store, 10).await.unwrap();

@@ -1,0 +1,143 @@
+//! Deliveries that come in at once are stored by one statement: whoever comes first writes, and whoever comes while it
+//! writes is in the next statement.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sqlx::{ColumnIndex, Decode, Encode, Executor, IntoArguments, QueryBuilder, Type};
+use tokio::sync::oneshot;
+
+use super::SqlStore;
+use super::value::{column, text};
+use crate::clock::Millis;
+use crate::store::dialect::Dialect;
+use crate::store::{Result, Stored};
+
+/// Most deliveries in one statement. Each number of them is a statement of its own, which every connection keeps prepared.
+const TOGETHER_MAX: usize = 8;
+
+#[derive(Default)]
+pub(super) struct Arrivals {
+    waiting: Mutex<VecDeque<Waiting>>,
+    /// Held by whoever writes.
+    turn: tokio::sync::Mutex<()>,
+}
+
+struct Waiting {
+    delivery: Arc<Arrival>,
+    told: oneshot::Sender<Stored>,
+}
+
+struct Arrival {
+    id: String,
+    event: String,
+    payload: String,
+    at: Millis,
+}
+
+impl Arrivals {
+    fn add(&self, delivery: Arc<Arrival>) -> oneshot::Receiver<Stored> {
+        let (told, stored) = oneshot::channel();
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(Waiting { delivery, told });
+        stored
+    }
+
+    /// Those who came first. The same one comes once: the second time it is known.
+    fn take(&self) -> Vec<Waiting> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut taken, mut left, mut ids) = (Vec::new(), VecDeque::new(), BTreeSet::new());
+        for one in waiting.drain(..) {
+            if taken.len() < TOGETHER_MAX && ids.insert(one.delivery.id.clone()) {
+                taken.push(one);
+            } else {
+                left.push_back(one);
+            }
+        }
+        *waiting = left;
+        taken
+    }
+}
+
+impl<DB: Dialect> SqlStore<DB>
+where
+    DB::Arguments: IntoArguments<DB>,
+    for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
+    for<'q> i64: Encode<'q, DB> + Decode<'q, DB> + Type<DB>,
+    for<'q> String: Encode<'q, DB> + Decode<'q, DB> + Type<DB>,
+    usize: ColumnIndex<DB::Row>,
+{
+    pub(super) async fn queue_delivery(&self, id: &str, event: &str, payload: &str, at: Millis) -> Result<Stored> {
+        let own = Arc::new(Arrival { id: text(id), event: text(event), payload: text(payload), at });
+        let mut stored = self.arrivals.add(own.clone());
+        let turn = self.arrivals.turn.lock().await;
+        loop {
+            match stored.try_recv() {
+                Ok(stored) => return Ok(stored),
+                Err(oneshot::error::TryRecvError::Empty) => {}
+                // Whoever wrote for it failed, maybe over another one, or was given up.
+                Err(oneshot::error::TryRecvError::Closed) => break,
+            }
+            let together = self.arrivals.take();
+            let deliveries: Vec<&Arrival> = together.iter().map(|one| &*one.delivery).collect();
+            let Ok(queued) = self.insert_deliveries(&deliveries).await else { continue };
+            for one in together {
+                let stored = if queued.contains(&one.delivery.id) { Stored::Queued } else { Stored::Known };
+                // Nobody may wait for it any more.
+                let _ = one.told.send(stored);
+            }
+        }
+        drop(turn);
+        let queued = self.insert_deliveries(&[&own]).await?;
+        Ok(if queued.is_empty() { Stored::Known } else { Stored::Queued })
+    }
+
+    /// The ids of those that were not known, or were given up before.
+    async fn insert_deliveries(&self, deliveries: &[&Arrival]) -> Result<BTreeSet<String>> {
+        let mut insert = QueryBuilder::<DB>::new(
+            "insert into deliveries (id, event, payload, received_at, due_at, attempts, dead, last_error) ",
+        );
+        insert.push_values(deliveries, |mut row, one| {
+            row.push_bind(one.id.clone()).push_bind(one.event.clone()).push_bind(one.payload.clone());
+            row.push_bind(one.at).push_bind(one.at).push("0").push("false").push("''");
+        });
+        insert.push(
+            " on conflict (id) do update set due_at = excluded.due_at, attempts = 0, dead = false, last_error = ''
+             where deliveries.dead returning id",
+        );
+        let queued = insert.build().fetch_all(&self.writer).await?;
+        queued.iter().map(|row| column::<DB, String>(row, 0)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrival(id: &str) -> Arc<Arrival> {
+        Arc::new(Arrival { id: id.to_owned(), event: String::new(), payload: String::new(), at: 0 })
+    }
+
+    fn ids(taken: &[Waiting]) -> Vec<&str> {
+        taken.iter().map(|one| one.delivery.id.as_str()).collect()
+    }
+
+    #[test]
+    fn who_comes_first_is_stored_first_and_nothing_twice_at_once() {
+        let arrivals = Arrivals::default();
+        let told: Vec<_> = ["a", "b", "a", "c"].into_iter().map(|id| arrivals.add(arrival(id))).collect();
+        assert_eq!(ids(&arrivals.take()), ["a", "b", "c"]);
+        assert_eq!(ids(&arrivals.take()), ["a"]);
+        assert!(arrivals.take().is_empty());
+        drop(told);
+    }
+
+    #[test]
+    fn many_are_stored_by_several_statements() {
+        let arrivals = Arrivals::default();
+        let names: Vec<String> = (0..TOGETHER_MAX + 3).map(|number| format!("{number:02}")).collect();
+        let told: Vec<_> = names.iter().map(|id| arrivals.add(arrival(id))).collect();
+        assert_eq!(ids(&arrivals.take()), names[..TOGETHER_MAX]);
+        assert_eq!(ids(&arrivals.take()), names[TOGETHER_MAX..]);
+        drop(told);
+    }
+}
