@@ -65,7 +65,7 @@ pub enum Statement {
 /// What a connection has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
-    /// The delivery is in the inbox, and the client does not know yet.
+    /// One delivery or several are in the inbox, and the client does not know yet.
     DeliveryStored,
     /// A transaction that queued a dispatch is committed, and the client does not know yet.
     DispatchCommitted,
@@ -164,7 +164,7 @@ impl Conversation {
         self.wrote |= wrote_a_row;
         let mut seen = Vec::new();
         match statement {
-            Statement::StoreDelivery if tag == "INSERT 0 1" => seen.push(Seen::DeliveryStored),
+            Statement::StoreDelivery if wrote_a_row => seen.push(Seen::DeliveryStored),
             Statement::QueueDispatch => {
                 self.queued_dispatch = true;
                 if !self.in_transaction {
@@ -247,7 +247,11 @@ mod tests {
     #[tokio::test]
     async fn a_stored_delivery_is_seen_when_it_is_stored_and_a_known_one_is_not() {
         let mut talk = began().await;
-        for (tag, seen) in [("INSERT 0 1\0", vec![Seen::DeliveryStored]), ("INSERT 0 0\0", vec![])] {
+        for (tag, seen) in [
+            ("INSERT 0 1\0", vec![Seen::DeliveryStored]),
+            ("INSERT 0 3\0", vec![Seen::DeliveryStored]),
+            ("INSERT 0 0\0", vec![]),
+        ] {
             run(&mut talk, "insert into deliveries (id) values ($1)", b"").await;
             assert_eq!(talk.answers(&frame(b'C', tag.as_bytes()).await), seen);
             talk.answers(&frame(b'Z', b"I").await);
