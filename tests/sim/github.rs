@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use stackorder::clock::{Clock as _, HandClock, Millis, rfc3339};
+use stackorder::clock::{Clock as _, HandClock, Millis, SECOND_MS, rfc3339};
 use stackorder::github::api::*;
 use stackorder::graph::resolution::MatrixEntry;
 use stackorder::ids::Sha;
@@ -19,7 +19,7 @@ const RUN_FILE: &str = ".github/workflows/stackorder-run.yml";
 /// How long GitHub keeps an artifact here: long, unless a fault ends it early.
 const ARTIFACT_MS: Millis = 90 * 24 * 3_600_000;
 
-/// How often others go first while GitHub takes its time: some minutes.
+/// How often others go first while GitHub takes its time, a second each.
 const LONG: usize = 150;
 
 /// GitHub behind the boundary that may fail.
@@ -597,15 +597,16 @@ impl Api for Hub {
     async fn dispatch(&self, _: &RepoRef, request: &DispatchRequest) -> Result<Option<i64>> {
         let title = format!("stackorder {} {} wave {}", request.mode, request.run_id, request.wave);
         let is_slow = self.model().slow.contains(&title);
-        if self.faults.hits("GitHub refused a dispatch", if is_slow { 3 } else { 90 }) {
+        if self.faults.hits("GitHub refused a dispatch", if is_slow { 2 } else { 90 }) {
             let message = "Workflow does not have 'workflow_dispatch' trigger".to_owned();
             return Err(GitHubError::Permanent { status: 422, what: "a dispatch".to_owned(), message });
         }
         let names_it = !self.faults.hits("a dispatch was answered without a run id", 6);
         // Whoever asks may be given up before it is heard.
-        if self.faults.hits("GitHub took its time over a dispatch", 10) {
+        if self.faults.hits("GitHub took its time over a dispatch", 8) {
             self.model().slow.insert(title.clone());
             for _ in 0..LONG {
+                self.model().clock.advance(SECOND_MS);
                 others_go_first().await;
             }
         }
