@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, Method, Uri};
 use axum::response::Response;
 use sqlx::Connection as _;
 use sqlx::sqlite::SqliteConnection;
+use stackorder::demo::balancer::{client, nobody, pass, serve};
 use tokio::net::TcpListener;
 
 use crate::jobs::Door;
@@ -101,8 +102,8 @@ impl Site {
 async fn watched(github: &str, dispatched: Dispatched) -> String {
     let listener = free_port().await;
     let own = format!("http://{}", listener.local_addr().expect("it is bound"));
-    let state = (github.to_owned(), own.clone(), lines::client(), dispatched);
-    lines::serve(listener, Router::new().fallback(note).with_state(Arc::new(state)));
+    let state = (github.to_owned(), own.clone(), client(), dispatched);
+    serve(listener, Router::new().fallback(note).with_state(Arc::new(state)));
     own
 }
 
@@ -122,9 +123,9 @@ async fn note(
             dispatched.entry((input("run_id"), wave)).or_insert_with(Instant::now);
         }
     }
-    match lines::pass(http, github, &method, &uri, &headers, body).await {
+    match pass(http, github, &method, &uri, &headers, body).await {
         Ok(answer) => lines::with_links_to(answer, github, own),
-        Err(error) => lines::nobody(&error.to_string()),
+        Err(error) => nobody(&error.to_string()),
     }
 }
 

@@ -29,6 +29,12 @@ pub struct DemoArgs {
     /// Deliver every webhook and every report of a job twice.
     #[arg(long, requires = "story")]
     twice: bool,
+    /// Keep the server's data in this Postgres database, which must be empty.
+    #[arg(long, value_name = "URL", requires = "story")]
+    database: Option<String>,
+    /// Run so many servers on that database, behind a balancer.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=4), requires = "database")]
+    servers: u8,
     /// Write what the story left behind to this file, as sorted JSON that two runs share.
     #[arg(long, value_name = "FILE", requires = "story")]
     outcome: Option<PathBuf>,
@@ -80,6 +86,8 @@ async fn demo(args: DemoArgs) -> anyhow::Result<()> {
     let tool = DemoTool::find(args.tool)?;
     let laptop = LaptopOptions {
         twice: args.twice,
+        database: args.database,
+        servers: usize::from(args.servers),
         dir: args.dir,
         tool,
         port: args.port,

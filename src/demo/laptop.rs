@@ -11,6 +11,7 @@ use fake_github::actions::model::Environment;
 use fake_github::{App, AppSetup, FakeGitHub, Hub, Options, Protection, RepositorySetup, RequiredCheck};
 use tokio::sync::Mutex;
 
+use super::balancer::Balancer;
 use super::control::ControlDesk;
 use super::doubler::Doubler;
 use super::s3::{S3Options, S3Store};
@@ -32,6 +33,10 @@ const PARALLEL_JOBS: usize = 4;
 pub struct LaptopOptions {
     /// Every webhook is delivered twice, and every report of a job reaches the server twice.
     pub twice: bool,
+    /// Of the servers; otherwise a file among the demo's.
+    pub database: Option<String>,
+    /// At least one. More need a database that they can share.
+    pub servers: usize,
     /// Kept when given; otherwise a directory of the demo's own, removed at the end.
     pub dir: Option<PathBuf>,
     pub tool: DemoTool,
@@ -54,7 +59,8 @@ pub struct Laptop {
     pub api_key: String,
     pub server_url: String,
     desk: Arc<ControlDesk>,
-    server: Arc<Mutex<ServerProcess>>,
+    /// All of one database.
+    servers: Vec<Arc<Mutex<ServerProcess>>>,
     dir: DemoDir,
     program: PathBuf,
 }
@@ -119,7 +125,9 @@ impl Laptop {
             webhook_secret: Some(WEBHOOK_SECRET.to_owned()),
             callback_urls: Vec::new(),
         });
-        let server_environment = server_environment(&github, &app, &server_url, server_port, dir.path());
+        let database_url =
+            options.database.unwrap_or_else(|| format!("sqlite://{}", dir.path().join("server.db").display()));
+        let ports = ports_of(options.servers, server_port).await?;
         let desk = Arc::new(ControlDesk::open(options.clock_ahead).await?);
         let mut laptop = Self {
             github,
@@ -131,10 +139,15 @@ impl Laptop {
             api_key: String::new(),
             server_url,
             desk: desk.clone(),
-            server: Arc::new(Mutex::new(ServerProcess::new(program.clone(), server_environment, dir.path(), desk))),
+            servers: Vec::new(),
             dir,
             program,
         };
+        for port in ports {
+            let environment = server_environment(&laptop.github, &laptop.app, &laptop.server_url, port, &database_url);
+            let server = ServerProcess::new(laptop.program.clone(), environment, laptop.dir.path(), desk.clone());
+            laptop.servers.push(Arc::new(Mutex::new(server)));
+        }
         laptop.start_server().await?;
         laptop.api_key = laptop.create_key().await?;
         let mut jobs_see = laptop.server_url.clone();
@@ -163,19 +176,25 @@ impl Laptop {
         &self.program
     }
 
-    /// Starts the server's process, if it is not up, and waits until it answers.
+    /// Starts each server's process that is not up, and waits until it answers.
     pub async fn start_server(&self) -> anyhow::Result<()> {
-        self.server.lock().await.start().await
+        for server in &self.servers {
+            server.lock().await.start().await?;
+        }
+        Ok(())
     }
 
-    /// `kill -9`, as a machine that dies.
+    /// `kill -9`, as a machine that dies with all that serves.
     pub async fn kill_server(&self) -> anyhow::Result<()> {
-        self.server.lock().await.kill().await
+        for server in &self.servers {
+            server.lock().await.kill().await?;
+        }
+        Ok(())
     }
 
-    /// The server's process, for whoever kills it at odd moments.
+    /// A server's process, for whoever kills it at odd moments.
     pub fn server(&self) -> Arc<Mutex<ServerProcess>> {
-        self.server.clone()
+        self.servers[0].clone()
     }
 
     /// Moves the clock of everything: fake, store and server.
@@ -190,7 +209,7 @@ impl Laptop {
     async fn create_key(&self) -> anyhow::Result<String> {
         let args = ["admin", "keys", "create", "--name", "demo", "--format", "json"];
         let scopes = ["--scope", "read", "--scope", "apply", "--scope", "unlock"];
-        let printed = self.server.lock().await.admin(&[&args[..], &scopes[..]].concat()).await?;
+        let printed = self.servers[0].lock().await.admin(&[&args[..], &scopes[..]].concat()).await?;
         let json: serde_json::Value = serde_json::from_slice(&printed).context("the new key is not JSON")?;
         Ok(json["key"].as_str().context("no key in the answer")?.to_owned())
     }
@@ -308,6 +327,19 @@ fn free_port(wanted: u16) -> anyhow::Result<u16> {
     Ok(listener.local_addr()?.port())
 }
 
+/// The ports of the servers: the one that everybody knows, or free ones behind it.
+async fn ports_of(servers: usize, known: u16) -> anyhow::Result<Vec<u16>> {
+    if servers == 1 {
+        return Ok(vec![known]);
+    }
+    // Held together, so that no port is found free twice.
+    let free = (0..servers).map(|_| TcpListener::bind(("127.0.0.1", 0))).collect::<std::io::Result<Vec<_>>>()?;
+    let ports: Vec<u16> = free.iter().map(|one| Ok(one.local_addr()?.port())).collect::<std::io::Result<_>>()?;
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", known)).await?;
+    Balancer::open(listener, ports.iter().map(|port| format!("http://127.0.0.1:{port}")).collect());
+    Ok(ports)
+}
+
 /// The runner's tool cache already holds this program, so `setup` downloads nothing.
 fn cache_binary(tool_cache: &Path, program: &Path) -> anyhow::Result<()> {
     let arch = match std::env::consts::ARCH {
@@ -357,12 +389,12 @@ fn server_environment(
     app: &App,
     server_url: &str,
     port: u16,
-    dir: &Path,
+    database_url: &str,
 ) -> BTreeMap<String, String> {
     let pairs = [
         ("STACKORDER_BASE_URL", server_url.to_owned()),
         ("STACKORDER_LISTEN", format!("127.0.0.1:{port}")),
-        ("DATABASE_URL", format!("sqlite://{}", dir.join("server.db").display())),
+        ("DATABASE_URL", database_url.to_owned()),
         ("GITHUB_APP_ID", app.id.to_string()),
         ("GITHUB_APP_PRIVATE_KEY", app.private_key_pem.clone()),
         ("GITHUB_WEBHOOK_SECRET", WEBHOOK_SECRET.to_owned()),

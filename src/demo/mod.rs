@@ -1,6 +1,7 @@
 //! `stackorder demo`: everything a team's setup consists of, on one machine and without a network.
 //!
-//! - `laptop`: everything that runs; `control`: the line to its server; `doubler`: sends every report twice; `serve` and `server_process`: that server.
+//! - `laptop`: everything that runs; `serve` and `server_process`: its server; `control`: the line to it.
+//! - `doubler`: sends every report twice; `balancer`: stands in front of several servers.
 //! - `play`: staying up for a person; `story`: playing the whole life by itself.
 //! - `tool`: which tool the jobs run.
 //! - `s3`: the store that holds the tool's state, reached as a plain HTTP proxy so that no HCL has to change.
@@ -8,6 +9,7 @@
 //! - `standin`: the tool on machines that have neither Terraform nor OpenTofu.
 //! - `sts`: who a job is for that store: identities, and roles assumed with a job's OIDC token.
 
+pub mod balancer;
 pub mod control;
 mod doubler;
 pub mod laptop;

@@ -1,5 +1,5 @@
 //! The demo's story, played to its end: with the stand-in once for all tests of this process, with the real tool, and
-//! twice more with the stand-in while the server dies or everything is said twice.
+//! again with the stand-in while the server dies, while everything is said twice, and on two servers.
 //!
 //! Where the machine lets us, the stand-in's story plays in a network namespace that has nothing but a loopback device:
 //! it needs no network then, and every socket that listens in there is the demo's.
@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+use crate::databases::postgres_url;
 use crate::evidence::Evidence;
 use crate::machine;
 
@@ -70,13 +71,33 @@ fn what_is_delivered_and_reported_twice_ends_where_once_does() {
     assert_ends_alike("twice", &["--twice"]);
 }
 
+#[test]
+fn two_servers_on_one_postgres_end_where_one_server_does() {
+    let Some(database) = postgres_url("two_servers_on_one_postgres_end_where_one_server_does") else { return };
+    let story = play_again("two-servers", &["--database", &database, "--servers", "2"]);
+    assert_alike("two-servers", &what_was_left(&story, &Evidence::on_postgres(&story.dir, &database)));
+}
+
 /// The same statuses, reasons, locks, check conclusions, comments, state serials, issues, and workflow runs that claimed.
 #[track_caller]
 fn assert_ends_alike(name: &str, flags: &[&str]) {
-    let calm = with_the_stand_in();
+    let story = play_again(name, flags);
+    assert_alike(name, &what_was_left(&story, &Evidence::of(&story.dir)));
+}
+
+/// After the undisturbed one: two at once would only slow each other.
+#[track_caller]
+fn play_again(name: &str, flags: &[&str]) -> Story {
+    with_the_stand_in();
     let story = play(name, &[&["--tool", "stand-in"], flags].concat(), Network::Shared);
     assert_kept(&story, "stand-in ");
-    let (calm, disturbed) = (what_was_left(calm), what_was_left(&story));
+    story
+}
+
+#[track_caller]
+fn assert_alike(name: &str, disturbed: &str) {
+    let story = with_the_stand_in();
+    let calm = what_was_left(story, &Evidence::of(&story.dir));
     let both = calm.lines().zip(disturbed.lines()).enumerate();
     let differing: Vec<_> = both.filter(|(_, (calm, disturbed))| calm != disturbed).take(20).collect();
     assert!(differing.is_empty(), "line, calm, {name}: {differing:#?}");
@@ -84,9 +105,9 @@ fn assert_ends_alike(name: &str, flags: &[&str]) {
 }
 
 /// Sorted JSON, a member a line.
-fn what_was_left(story: &Story) -> String {
+fn what_was_left(story: &Story, evidence: &Evidence) -> String {
     let mut left: Value = serde_json::from_slice(&std::fs::read(&story.outcome).unwrap()).unwrap();
-    left["accepted workflow runs"] = serde_json::to_value(Evidence::of(&story.dir).accepted_workflow_runs()).unwrap();
+    left["accepted workflow runs"] = serde_json::to_value(evidence.accepted_workflow_runs()).unwrap();
     serde_json::to_string_pretty(&left).unwrap()
 }
 

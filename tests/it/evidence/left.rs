@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{Connection as _, Row as _, SqliteConnection};
+use sqlx::{
+    ColumnIndex, Connection, Database, Decode, Executor, IntoArguments, PgConnection, Row as _, SqliteConnection, Type,
+};
 
 pub struct Evidence {
     pub dir: PathBuf,
@@ -54,7 +56,17 @@ pub struct Job {
 }
 
 impl Evidence {
+    /// Of a story whose server kept its data in the demo's own file.
     pub fn of(dir: &Path) -> Self {
+        Self::with_database(dir, None)
+    }
+
+    /// Of a story whose servers kept their data there.
+    pub fn on_postgres(dir: &Path, database: &str) -> Self {
+        Self::with_database(dir, Some(database))
+    }
+
+    fn with_database(dir: &Path, database: Option<&str>) -> Self {
         let text = std::fs::read_to_string(dir.join("github.ndjson")).unwrap();
         let journal = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let mut evidence = Self {
@@ -68,12 +80,17 @@ impl Evidence {
             locks: BTreeMap::new(),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(evidence.read_database());
+        runtime.block_on(async {
+            match database {
+                Some(url) => evidence.read(&mut PgConnection::connect(url).await.unwrap()).await,
+                None => evidence.read_file().await,
+            }
+        });
         evidence
     }
 
     /// From a copy: whoever opens a database writes beside it, and evidence stays as it is.
-    async fn read_database(&mut self) {
+    async fn read_file(&mut self) {
         let copy = tempfile::tempdir().unwrap();
         for file in ["server.db", "server.db-wal"] {
             let from = self.dir.join(file);
@@ -82,18 +99,27 @@ impl Evidence {
             }
         }
         let options = SqliteConnectOptions::new().filename(copy.path().join("server.db"));
-        let mut conn = SqliteConnection::connect_with(&options).await.unwrap();
-        self.runs = keyed(&mut conn, "select id, body from runs").await;
-        self.dispatches = keyed(&mut conn, "select id, body from dispatches").await;
-        self.graphs = keyed(&mut conn, "select sha, body from graphs").await;
-        self.rows =
-            keyed(&mut conn, "select run_id || ' ' || stack_id, body from run_stacks").await.into_values().collect();
+        self.read(&mut SqliteConnection::connect_with(&options).await.unwrap()).await;
+    }
+
+    async fn read<C: Connection>(&mut self, conn: &mut C)
+    where
+        for<'c> &'c mut C: Executor<'c, Database = C::Database>,
+        <C::Database as Database>::Arguments: IntoArguments<C::Database>,
+        for<'r> String: Decode<'r, C::Database> + Type<C::Database>,
+        for<'r> i64: Decode<'r, C::Database> + Type<C::Database>,
+        usize: ColumnIndex<<C::Database as Database>::Row>,
+    {
+        self.runs = keyed(conn, "select id, body from runs").await;
+        self.dispatches = keyed(conn, "select id, body from dispatches").await;
+        self.graphs = keyed(conn, "select sha, body from graphs").await;
+        self.rows = keyed(conn, "select run_id || ' ' || stack_id, body from run_stacks").await.into_values().collect();
         let audit = sqlx::query("select actor, action, target, details from audit order by id");
-        for row in audit.fetch_all(&mut conn).await.unwrap() {
-            let details = serde_json::from_str(row.get(3)).unwrap();
+        for row in audit.fetch_all(&mut *conn).await.unwrap() {
+            let details = serde_json::from_str(&row.get::<String, _>(3)).unwrap();
             self.audit.push(Audit { actor: row.get(0), action: row.get(1), target: row.get(2), details });
         }
-        for row in sqlx::query("select key, pr_number from locks").fetch_all(&mut conn).await.unwrap() {
+        for row in sqlx::query("select key, pr_number from locks").fetch_all(&mut *conn).await.unwrap() {
             self.locks.insert(row.get(0), row.get(1));
         }
     }
@@ -181,9 +207,15 @@ impl Evidence {
     }
 }
 
-async fn keyed(conn: &mut SqliteConnection, query: &'static str) -> BTreeMap<String, Value> {
+async fn keyed<C: Connection>(conn: &mut C, query: &'static str) -> BTreeMap<String, Value>
+where
+    for<'c> &'c mut C: Executor<'c, Database = C::Database>,
+    <C::Database as Database>::Arguments: IntoArguments<C::Database>,
+    for<'r> String: Decode<'r, C::Database> + Type<C::Database>,
+    usize: ColumnIndex<<C::Database as Database>::Row>,
+{
     let rows = sqlx::query(query).fetch_all(conn).await.unwrap();
-    rows.iter().map(|row| (row.get(0), serde_json::from_str(row.get(1)).unwrap())).collect()
+    rows.iter().map(|row| (row.get(0), serde_json::from_str(&row.get::<String, _>(1)).unwrap())).collect()
 }
 
 #[track_caller]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sqlx::{Connection as _, PgConnection};
+use stackorder::demo::balancer::Balancer;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -14,7 +15,7 @@ use tokio::task::JoinHandle;
 use super::database_line;
 use super::gunner::{Gunner, OnDatabaseLine};
 use super::jobs::Door;
-use super::lines::{Front, GitHubLine};
+use super::lines::GitHubLine;
 use super::servers::Server;
 use super::time::{Stillness, Time};
 use super::town::{Town, WEBHOOK_SECRET, Work};
@@ -70,7 +71,7 @@ impl Field {
             let variables = environment(&town, &front_url, &format!("{github}/api/v3"), database_url).await;
             servers.push(Server::start(variables, time.desk(number)).await);
         }
-        Front::open(front, servers.clone());
+        Balancer::open(front, servers.iter().map(|server| server.url.clone()).collect());
         let door = Door::open(door, front_url, work, Duration::ZERO);
         let town = Arc::new(town);
         let operator = tokio::spawn(redeliver(town.clone(), database_url.clone()));

@@ -1,59 +1,16 @@
-//! The HTTP lines: from the world to whichever server is up, and from each server to GitHub.
+//! From each server to GitHub: a line that sees what was asked for.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::Router;
-use axum::body::{Body, Bytes};
-use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header};
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, Method, Uri, header};
 use axum::response::Response;
+use stackorder::demo::balancer::{client, nobody, pass, serve};
 
 use super::database_line::Verdict;
 use super::gunner::{Gunner, Moment};
-use super::servers::Server;
-
-/// The largest body that is passed on.
-const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// What belongs to one connection and not to the message.
-const HOP_BY_HOP: [HeaderName; 4] =
-    [header::HOST, header::CONNECTION, header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
-
-/// A load balancer in front of the servers: each request goes to the next one, and to the other when nobody listens there.
-pub struct Front {
-    servers: Vec<Arc<Server>>,
-    next: AtomicUsize,
-    http: reqwest::Client,
-}
-
-impl Front {
-    /// Listens on an address that was bound before the servers were told of it.
-    pub fn open(listener: tokio::net::TcpListener, servers: Vec<Arc<Server>>) {
-        let front = Arc::new(Self { servers, next: AtomicUsize::new(0), http: client() });
-        serve(listener, Router::new().fallback(to_a_server).with_state(front));
-    }
-}
-
-async fn to_a_server(
-    State(front): State<Arc<Front>>,
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
-    let mut why = String::new();
-    let first = front.next.fetch_add(1, Ordering::Relaxed);
-    for turn in 0..front.servers.len() {
-        let server = &front.servers[(first + turn) % front.servers.len()];
-        match pass(&front.http, &server.url, &method, &uri, &headers, body.clone()).await {
-            Ok(answer) => return answer,
-            // Nothing was sent: the next one may have it. Otherwise nobody knows what happened, as with any balancer.
-            Err(error) if error.is_connect() => why = error.to_string(),
-            Err(error) => return nobody(&format!("{error:?}")),
-        }
-    }
-    nobody(&why)
-}
 
 /// From one server to GitHub.
 pub struct GitHubLine {
@@ -118,42 +75,4 @@ fn effect_of(method: &Method, path: &str) -> Option<Moment> {
     } else {
         Moment::AfterWritingBeforeAcknowledgement
     })
-}
-
-/// The same request to somebody else.
-pub async fn pass(
-    http: &reqwest::Client,
-    base: &str,
-    method: &Method,
-    uri: &Uri,
-    headers: &HeaderMap,
-    body: Bytes,
-) -> Result<Response, reqwest::Error> {
-    let path = uri.path_and_query().map_or("/", |path| path.as_str());
-    let mut request = http.request(method.clone(), format!("{base}{path}")).body(body);
-    for (name, value) in headers.iter().filter(|(name, _)| !HOP_BY_HOP.contains(name)) {
-        request = request.header(name, value);
-    }
-    let answer = request.send().await?;
-    let mut response = Response::builder().status(answer.status());
-    for (name, value) in answer.headers().iter().filter(|(name, _)| !HOP_BY_HOP.contains(name)) {
-        response = response.header(name, value);
-    }
-    Ok(response.body(Body::from(answer.bytes().await?)).expect("parts of a valid answer"))
-}
-
-pub fn nobody(why: &str) -> Response {
-    let mut gone = Response::new(Body::from(format!("nobody answers: {why}")));
-    *gone.status_mut() = StatusCode::BAD_GATEWAY;
-    gone
-}
-
-/// Connections are not kept: one to a server that died would be found out by the next request only.
-pub fn client() -> reqwest::Client {
-    reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).build().unwrap()
-}
-
-pub fn serve(listener: tokio::net::TcpListener, router: Router) {
-    let router = router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
-    tokio::spawn(async move { axum::serve(listener, router).await });
 }
