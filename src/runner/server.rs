@@ -2,6 +2,8 @@
 //!
 //! "Unreachable" is a value of its own: what follows from it is each command's decision.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use reqwest::{StatusCode, Url};
@@ -94,6 +96,8 @@ pub struct Server {
     http: reqwest::Client,
     retry_delays: Vec<Duration>,
     run_retry_delays: Vec<Duration>,
+    /// A call about a run was given up: the next stacks of the job do not wait a minute each for a server that is away.
+    gave_up: Arc<AtomicBool>,
 }
 
 impl Server {
@@ -126,6 +130,7 @@ impl Server {
             http,
             retry_delays: RETRY_DELAYS.to_vec(),
             run_retry_delays: RUN_RETRY_DELAYS.to_vec(),
+            gave_up: Arc::default(),
         }))
     }
 
@@ -184,6 +189,7 @@ impl Server {
     ) -> Result<A, CallError> {
         let url = format!("{}{path}", self.base);
         let body = serde_json::to_vec(body).expect("the API's shapes have text keys");
+        let delays = if self.gave_up.load(Ordering::Relaxed) { &self.retry_delays } else { delays };
         let mut delays = delays.iter();
         loop {
             let reason = match self.attempt(&url, body.clone()).await {
@@ -197,7 +203,10 @@ impl Server {
             tracing::debug!(%path, %reason, "attempt failed");
             match delays.next() {
                 Some(delay) => tokio::time::sleep(*delay).await,
-                None => return Err(CallError::Unreachable(reason)),
+                None => {
+                    self.gave_up.store(true, Ordering::Relaxed);
+                    return Err(CallError::Unreachable(reason));
+                }
             }
         }
     }

@@ -3,10 +3,14 @@
 use serde_json::json;
 
 use super::world::{RUN_ID, SECRET, STACK, World, stack_path};
+use crate::api::ResultStatus;
+use crate::ids::{RunId, StackKey};
+use crate::run::status::Mode;
 use crate::runner::apply::{ApplyRequest, apply};
 use crate::runner::drift::drift;
 use crate::runner::fallback::tell_unconfirmed;
 use crate::runner::plan::{PlanRequest, PlannedStack, plan};
+use crate::runner::report::{Posted, Report};
 use crate::runner::server::Server;
 use crate::runner::stop::Stop;
 
@@ -62,6 +66,20 @@ async fn case_034_a_planted_secret_is_in_nothing_that_leaves_the_job() {
     assert!(world.masked(), "the job's log must know the secret before the tool runs");
     for text in [posted, world.printed(), world.summary(), world.output("summary").unwrap()] {
         assert!(!text.contains(SECRET) && !text.contains("planted-sensitive"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_job_waits_long_for_its_server_once_and_not_for_each_stack() {
+    let world = World::new().await;
+    world.answer(&stack_path("result"), 503, json!({})).await;
+    let job = world.job();
+    let run_id = RunId::parse(RUN_ID).unwrap();
+    let report = Report::new(&job, StackKey::parse(STACK).unwrap(), Mode::Plan, Some(run_id));
+    for attempts in [4, 6] {
+        let posted = report.post(&job, &report.blank(&job, ResultStatus::Success)).await;
+        assert!(matches!(posted, Posted::Unconfirmed(_)));
+        assert_eq!(world.results().await.len(), attempts);
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use sqlx::{ColumnIndex, Decode, Encode, Executor, IntoArguments, QueryBuilder, Type};
 use tokio::sync::oneshot;
@@ -12,6 +13,9 @@ use super::value::{column, text};
 use crate::clock::Millis;
 use crate::store::dialect::Dialect;
 use crate::store::{Result, Stored};
+
+/// A statement that takes longer holds nobody else up: each of its deliveries is stored by itself then.
+const TOGETHER_FOR: Duration = Duration::from_secs(3);
 
 /// Most deliveries in one statement. Each number of them is a statement of its own, which every connection keeps prepared.
 const TOGETHER_MAX: usize = 8;
@@ -74,12 +78,13 @@ where
             match stored.try_recv() {
                 Ok(stored) => return Ok(stored),
                 Err(oneshot::error::TryRecvError::Empty) => {}
-                // Whoever wrote for it failed, maybe over another one, or was given up.
+                // Whoever wrote for it failed, maybe over another one, or took too long.
                 Err(oneshot::error::TryRecvError::Closed) => break,
             }
             let together = self.arrivals.take();
             let deliveries: Vec<&Arrival> = together.iter().map(|one| &*one.delivery).collect();
-            let Ok(queued) = self.insert_deliveries(&deliveries).await else { continue };
+            let written = tokio::time::timeout(TOGETHER_FOR, self.insert_deliveries(&deliveries)).await;
+            let Ok(Ok(queued)) = written else { continue };
             for one in together {
                 let stored = if queued.contains(&one.delivery.id) { Stored::Queued } else { Stored::Known };
                 // Nobody may wait for it any more.
