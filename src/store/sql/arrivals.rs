@@ -1,12 +1,12 @@
-//! Deliveries that come in at once are stored by one statement: whoever comes first writes, and whoever comes while it
-//! writes is in the next statement.
+//! Deliveries that come in at once are stored together: whoever comes first writes, and those who come while it writes are in
+//! one of the next statements.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::{ColumnIndex, Decode, Encode, Executor, IntoArguments, QueryBuilder, Type};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 use super::SqlStore;
 use super::value::{column, text};
@@ -20,11 +20,19 @@ const TOGETHER_FOR: Duration = Duration::from_secs(3);
 /// Most deliveries in one statement. Each number of them is a statement of its own, which every connection keeps prepared.
 const TOGETHER_MAX: usize = 8;
 
-#[derive(Default)]
+/// Statements at one time: the next one is made while the database works on the last.
+const STATEMENTS_MAX: usize = 2;
+
 pub(super) struct Arrivals {
     waiting: Mutex<VecDeque<Waiting>>,
-    /// Held by whoever writes.
-    turn: tokio::sync::Mutex<()>,
+    /// Taken by whoever writes.
+    turns: Semaphore,
+}
+
+impl Default for Arrivals {
+    fn default() -> Self {
+        Self { waiting: Mutex::default(), turns: Semaphore::new(STATEMENTS_MAX) }
+    }
 }
 
 struct Waiting {
@@ -46,7 +54,8 @@ impl Arrivals {
         stored
     }
 
-    /// Those who came first. The same one comes once: the second time it is known.
+    /// Those who came first, in the order of their ids: of two statements that share some, one waits for the other. The same
+    /// one comes once; the second time it is known.
     fn take(&self) -> Vec<Waiting> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut taken, mut left, mut ids) = (Vec::new(), VecDeque::new(), BTreeSet::new());
@@ -58,6 +67,7 @@ impl Arrivals {
             }
         }
         *waiting = left;
+        taken.sort_by(|a, b| a.delivery.id.cmp(&b.delivery.id));
         taken
     }
 }
@@ -72,28 +82,39 @@ where
 {
     pub(super) async fn queue_delivery(&self, id: &str, event: &str, payload: &str, at: Millis) -> Result<Stored> {
         let own = Arc::new(Arrival { id: text(id), event: text(event), payload: text(payload), at });
-        let mut stored = self.arrivals.add(own.clone());
-        let turn = self.arrivals.turn.lock().await;
+        let stored = self.arrivals.add(own.clone());
+        let turn = self.arrivals.turns.acquire().await.expect("it is never closed");
         loop {
-            match stored.try_recv() {
-                Ok(stored) => return Ok(stored),
-                Err(oneshot::error::TryRecvError::Empty) => {}
-                // Whoever wrote for it failed, maybe over another one, or took too long.
-                Err(oneshot::error::TryRecvError::Closed) => break,
-            }
             let together = self.arrivals.take();
-            let deliveries: Vec<&Arrival> = together.iter().map(|one| &*one.delivery).collect();
-            let written = tokio::time::timeout(TOGETHER_FOR, self.insert_deliveries(&deliveries)).await;
-            let Ok(Ok(queued)) = written else { continue };
-            for one in together {
-                let stored = if queued.contains(&one.delivery.id) { Stored::Queued } else { Stored::Known };
-                // Nobody may wait for it any more.
-                let _ = one.told.send(stored);
+            // When nobody waits, somebody else has it in hand.
+            let is_last = together.is_empty() || together.iter().any(|one| Arc::ptr_eq(&one.delivery, &own));
+            self.store_together(together).await;
+            if is_last {
+                break;
             }
         }
         drop(turn);
+        // Untold, whoever wrote it failed, maybe over another one, or took too long.
+        if let Ok(stored) = stored.await {
+            return Ok(stored);
+        }
         let queued = self.insert_deliveries(&[&own]).await?;
         Ok(if queued.is_empty() { Stored::Known } else { Stored::Queued })
+    }
+
+    /// Tells each what became of it, or nobody anything.
+    async fn store_together(&self, together: Vec<Waiting>) {
+        if together.is_empty() {
+            return;
+        }
+        let deliveries: Vec<&Arrival> = together.iter().map(|one| &*one.delivery).collect();
+        let written = tokio::time::timeout(TOGETHER_FOR, self.insert_deliveries(&deliveries)).await;
+        let Ok(Ok(queued)) = written else { return };
+        for one in together {
+            let stored = if queued.contains(&one.delivery.id) { Stored::Queued } else { Stored::Known };
+            // Nobody may wait for it any more.
+            let _ = one.told.send(stored);
+        }
     }
 
     /// The ids of those that were not known, or were given up before.
