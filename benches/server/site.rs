@@ -13,6 +13,7 @@ use axum::response::Response;
 use sqlx::Connection as _;
 use sqlx::sqlite::SqliteConnection;
 use stackorder::demo::balancer::{client, nobody, pass, serve};
+use stackorder::demo::ports::free_port;
 use tokio::net::TcpListener;
 
 use crate::jobs::Door;
@@ -38,9 +39,8 @@ pub type Dispatched = Arc<std::sync::Mutex<BTreeMap<(String, usize), Instant>>>;
 
 impl Site {
     pub async fn start(root: &Path, database: &Database, work: Work) -> Self {
-        let [door, listen] = [free_port().await, free_port().await];
-        let address = listen.local_addr().expect("it is bound");
-        drop(listen);
+        let door = listener().await;
+        let address = format!("127.0.0.1:{}", free_port(0).expect("a port is free"));
         let url = format!("http://{address}");
         let port = door.local_addr().expect("it is bound").port();
         let webhooks = format!("{url}/webhooks/github");
@@ -49,7 +49,7 @@ impl Site {
         let github = watched(town.github.base_url(), dispatched.clone()).await;
         let variables = [
             ("STACKORDER_BASE_URL", url.clone()),
-            ("STACKORDER_LISTEN", address.to_string()),
+            ("STACKORDER_LISTEN", address),
             ("DATABASE_URL", database.url()),
             ("GITHUB_APP_ID", town.app.id.to_string()),
             ("GITHUB_APP_PRIVATE_KEY", town.app.private_key_pem.clone()),
@@ -100,7 +100,7 @@ impl Site {
 
 /// A line to GitHub that notes when a wave was asked for. Returns its address.
 async fn watched(github: &str, dispatched: Dispatched) -> String {
-    let listener = free_port().await;
+    let listener = listener().await;
     let own = format!("http://{}", listener.local_addr().expect("it is bound"));
     let state = (github.to_owned(), own.clone(), client(), dispatched);
     serve(listener, Router::new().fallback(note).with_state(Arc::new(state)));
@@ -129,6 +129,6 @@ async fn note(
     }
 }
 
-async fn free_port() -> TcpListener {
+async fn listener() -> TcpListener {
     TcpListener::bind(("127.0.0.1", 0)).await.expect("a port is free")
 }

@@ -1,7 +1,6 @@
 //! The whole setup on one machine: fake GitHub, state store and job executor in this process, the server as its child.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ use tokio::sync::Mutex;
 use super::balancer::Balancer;
 use super::control::ControlDesk;
 use super::doubler::Doubler;
+use super::ports::free_port;
 use super::s3::{S3Options, S3Store};
 use super::sample;
 use super::server_process::ServerProcess;
@@ -321,21 +321,19 @@ fn need_git() -> anyhow::Result<()> {
     }
 }
 
-/// Asks for the port now, so that a taken one is one clear sentence before anything is made.
-fn free_port(wanted: u16) -> anyhow::Result<u16> {
-    let listener = TcpListener::bind(("127.0.0.1", wanted)).with_context(|| format!("port {wanted} is in use"))?;
-    Ok(listener.local_addr()?.port())
-}
-
 /// The ports of the servers: the one that everybody knows, or free ones behind it.
 async fn ports_of(servers: usize, known: u16) -> anyhow::Result<Vec<u16>> {
     if servers == 1 {
         return Ok(vec![known]);
     }
-    // Held together, so that no port is found free twice.
-    let free = (0..servers).map(|_| TcpListener::bind(("127.0.0.1", 0))).collect::<std::io::Result<Vec<_>>>()?;
-    let ports: Vec<u16> = free.iter().map(|one| Ok(one.local_addr()?.port())).collect::<std::io::Result<_>>()?;
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", known)).await?;
+    let mut ports = Vec::new();
+    while ports.len() < servers {
+        let port = free_port(0)?;
+        if !ports.contains(&port) {
+            ports.push(port);
+        }
+    }
     Balancer::open(listener, ports.iter().map(|port| format!("http://127.0.0.1:{port}")).collect());
     Ok(ports)
 }

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::bells::Queue;
 use super::{App, Result, Subject, repo_ref};
 use crate::clock::{MINUTE_MS, Millis, rfc3339};
+use crate::github::api::{Issue, RepoRef};
 use crate::graph::resolution::AffectedStack;
 use crate::ids::{RunId, StackId, StackKey};
 use crate::render;
@@ -100,30 +101,43 @@ impl App {
         let Some(seen) = record.drift else { return Ok(()) };
         let github = repo_ref(repo);
         let title = drift_title(key);
-        let open = self.github.issues(&github, DRIFT_LABEL).await?.into_iter().find(|issue| issue.title == title);
         let body = render::drift::issue_body(repo.full_name.as_str(), key, &seen, &self.addresses.base_url);
-        let number = match (seen.drifted, open) {
-            (true, Some(issue)) => {
-                if issue.body != body {
-                    self.github.edit_issue(&github, issue.number, &body).await?;
-                }
-                Some(issue.number)
-            }
-            (true, None) => Some(self.github.create_issue(&github, &title, &body, DRIFT_LABEL).await?),
-            (false, Some(issue)) => {
-                let text = format!("No drift any more, as checked at {}.", rfc3339(seen.checked_at));
-                // A try that got no further than the comment must not leave a second one.
-                let once = format!("drift_clean:{stack_id}:{}", seen.run_id);
-                let subject = Subject::Pull { repo_id: repo.id, number: 0 };
-                if self.decide(&subject, |next| next.effects.once.push(once.clone())).await?.is_some() {
-                    self.github.create_comment(&github, issue.number, &text).await?;
-                }
-                self.github.close_issue(&github, issue.number).await?;
-                None
-            }
-            (false, None) => None,
+        let mut open = self.open_issues(&github, &title).await?;
+        let mut new = None;
+        if seen.drifted && open.is_empty() {
+            new = Some(self.github.create_issue(&github, &title, &body, DRIFT_LABEL).await?);
+            // Another server may have looked at the same moment and opened one, too: whoever looks last sees both.
+            open = self.open_issues(&github, &title).await?;
+        }
+        let (kept, closed) = open.split_at(usize::from(seen.drifted).min(open.len()));
+        let kept = kept.first();
+        let reason = match kept {
+            Some(kept) => format!("Duplicate of #{}.", kept.number),
+            None => format!("No drift any more, as checked at {}.", rfc3339(seen.checked_at)),
         };
-        Ok(self.store.save_drift_issue(&stack_id, number).await?)
+        if let Some(issue) = kept
+            && issue.body != body
+        {
+            self.github.edit_issue(&github, issue.number, &body).await?;
+        }
+        for issue in closed {
+            // A try that got no further than the comment must not leave a second one.
+            let once = format!("drift_clean:{stack_id}:{}:{}", seen.run_id, issue.number);
+            let subject = Subject::Pull { repo_id: repo.id, number: 0 };
+            if self.decide(&subject, |next| next.effects.once.push(once.clone())).await?.is_some() {
+                self.github.create_comment(&github, issue.number, &reason).await?;
+            }
+            self.github.close_issue(&github, issue.number).await?;
+        }
+        Ok(self.store.save_drift_issue(&stack_id, kept.map(|issue| issue.number).or(new)).await?)
+    }
+
+    /// Open drift issues of this title, the first one first.
+    async fn open_issues(&self, repo: &RepoRef, title: &str) -> Result<Vec<Issue>> {
+        let mut open = self.github.issues(repo, DRIFT_LABEL).await?;
+        open.retain(|issue| issue.title == title);
+        open.sort_by_key(|issue| issue.number);
+        Ok(open)
     }
 
     /// The drift run a stack has in flight, for pages.

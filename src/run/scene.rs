@@ -263,8 +263,8 @@ pub struct Changes {
     pub locks_released: Vec<(StackId, RunId)>,
     /// Released ones are gone before these are taken; one already held by somebody else is a conflict.
     pub locks_taken: Vec<Lock>,
-    /// The version that locks and queue were read at, when this takes or frees a lock or moves the queue: it is compared and
-    /// raised before anything else.
+    /// The version that locks and queue were read at, when this takes or frees a lock, moves the queue or begins a drift
+    /// check: it is compared and raised before anything else.
     pub locks_version: Option<i64>,
     pub changed_at: Vec<(i64, StackKey, Millis)>,
     pub repo_id: i64,
@@ -323,7 +323,9 @@ impl Changes {
         }
         let is_queued = |scene: &Scene, id| scene.runs.get(id).is_some_and(Run::is_queued);
         let queue_moved = after.runs.keys().any(|id| is_queued(before, id) != is_queued(&after, id));
-        if queue_moved || !changes.locks_taken.is_empty() || !changes.locks_released.is_empty() {
+        // Drift is checked where nobody holds the stack; a lock that is taken at the same moment comes before it or after it.
+        let drift_begins = after.runs.values().any(|run| run.mode == Mode::Drift && !before.runs.contains_key(&run.id));
+        if queue_moved || drift_begins || !changes.locks_taken.is_empty() || !changes.locks_released.is_empty() {
             changes.locks_version = Some(before.locks_version);
         }
         for (id, run) in after.runs {

@@ -8,6 +8,7 @@ use super::next::Next;
 use super::plan_view::PlanView;
 use super::scene::Scene;
 use super::status::{ApplyEvent, Mode, RowStatus, RunStatus, SkipReason, Trigger, VerdictStatus};
+use crate::clock::Millis;
 use crate::graph::ordering::{Ordering, ordering};
 use crate::ids::{RunId, StackKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,25 +50,25 @@ pub(super) fn carry_over(row: &mut Row, earlier: RunId, now: i64) {
     row.applied_by_run = Some(earlier);
 }
 
-/// The predecessors that changed after the row's plan was made, what put it behind from the start, and the stack itself if
-/// it is to be carried over and is not as it was left; sorted.
+/// What put the row behind from the start, its predecessors that changed after its plan was made, and the stack itself if
+/// somebody has gone over it since; sorted. An apply that has not ended has changed nothing yet.
 pub fn behind(next: &Next, id: &RunId, key: &StackKey) -> Vec<String> {
     let Some(row) = next.scene.row(id, key) else { return Vec::new() };
     let mut behind = row.behind.clone();
-    if let Some(plan) = row.from_plan_run.as_ref().and_then(|plan| next.scene.run(plan)) {
-        let ordering = next.ordering_of(id);
-        for predecessor in ordering.all_predecessors(key.as_str()) {
-            let changed_at = next.scene.changed_at.get(predecessor);
-            // Equal is not behind: a re-plan is created in the commit that records its upstream.
-            if changed_at.is_some_and(|at| *at > plan.created_at) {
-                behind.push(predecessor.to_owned());
-            }
-        }
-    }
-    // Carried over, it would count as applied, although somebody has gone over it since its lock was freed.
-    if let Some(applied) = row.carry_from.as_ref().and_then(|earlier| next.scene.row(earlier, key))
-        && next.scene.changed_at.get(key).is_some_and(|at| Some(*at) > applied.finished_at)
-    {
+    let planned_at = row.from_plan_run.as_ref().and_then(|plan| next.scene.run(plan)).map(|plan| plan.created_at);
+    let changed_after = |stack: &str, then: Option<Millis>| {
+        // Equal is not behind: a re-plan is created in the commit that records its upstream.
+        then.zip(next.scene.changed_at.get(stack)).is_some_and(|(then, at)| *at > then)
+    };
+    let ordering = next.ordering_of(id);
+    let predecessors = ordering.all_predecessors(key.as_str());
+    behind.extend(predecessors.into_iter().filter(|stack| changed_after(stack, planned_at)).map(str::to_owned));
+    // Its lock was freed by hand: neither would its plan fit, nor could it count as done without another look.
+    let left_at = match &row.carry_from {
+        Some(earlier) => next.scene.row(earlier, key).and_then(|applied| applied.finished_at),
+        None => planned_at,
+    };
+    if changed_after(key.as_str(), left_at) {
         behind.push(key.to_string());
     }
     behind.sort();

@@ -8,7 +8,6 @@
 
 use std::future::Future;
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -17,6 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use stackorder::demo::ports::free_port;
 use stackorder::store::{self, MemoryStore, Store};
 
 use crate::machine::{not_run, say};
@@ -124,7 +124,7 @@ impl Server {
     fn start() -> Option<Self> {
         let bin = postgres_programs()?;
         let dir = tempfile::Builder::new().prefix("stackorder-postgres-").tempdir().ok()?.keep();
-        let port = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();
+        let port = free_port(0).ok()?;
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(KEEP_POSTGRES).arg("sh").arg(&bin).arg(&dir).arg(port.to_string());
         // Of its own process group, so that Ctrl-C at `cargo test` does not end the shell before it cleans up.

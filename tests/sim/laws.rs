@@ -134,10 +134,8 @@ impl Laws {
             self.runs.insert(run.id.clone(), run.clone());
             if run.mode == Mode::Drift {
                 let keys = changes.rows.iter().filter(|row| row.run_id == run.id).map(|row| &row.key);
-                let locked: Vec<&Lock> = keys
-                    .filter_map(|key| self.locks.values().find(|lock| lock.key == *key))
-                    .filter(|lock| lock.taken_at < run.created_at)
-                    .collect();
+                let locked: Vec<&Lock> =
+                    keys.filter_map(|key| self.locks.values().find(|lock| lock.key == *key)).collect();
                 let (is_free, locked) = (locked.is_empty(), format!("{locked:?}"));
                 self.law("a locked stack is not checked for drift", is_free, || locked);
             }

@@ -36,7 +36,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const SEEDS: u64 = 2_000;
 /// Seeds that broke a promise once.
 const KNOWN: [u64; 1] = [368];
-/// Failures that are told; more of them say the same.
+/// Failures that each thread tells; more of them say the same.
 const TOLD_MAX: usize = 3;
 /// Lines of a story that are told: what happened last is what broke it.
 const TRACE_MAX: usize = 60;
@@ -45,8 +45,9 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Lets every seed tell its story on as many threads as there are processors.
-fn play(seeds: Range<u64>) -> (Counts, Vec<(u64, String)>) {
+/// Lets every seed tell its story on as many threads as there are processors. Those that broke a promise, the first of
+/// each thread in words.
+fn play(seeds: Range<u64>) -> (Counts, Vec<(u64, Option<String>)>) {
     let next = AtomicU64::new(seeds.start);
     let played = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
@@ -56,7 +57,7 @@ fn play(seeds: Range<u64>) -> (Counts, Vec<(u64, String)>) {
         let (mut counts, mut failed) = (Counts::default(), Vec::new());
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds.end || failed.len() == TOLD_MAX {
+            if seed >= seeds.end {
                 counts.add_pairs(&pairs);
                 return (counts, failed);
             }
@@ -64,7 +65,7 @@ fn play(seeds: Range<u64>) -> (Counts, Vec<(u64, String)>) {
             world.play();
             counts.add(&world);
             if world.is_broken() {
-                failed.push((seed, told(seed)));
+                failed.push((seed, (failed.len() < TOLD_MAX).then(|| told(seed))));
             }
         }
     };
@@ -99,7 +100,7 @@ fn every_seed_keeps_every_promise() {
     };
     let (counts, failed) = play(seeds.clone());
     println!("{counts}{} seeds", seeds.end - seeds.start);
-    for (_, story) in &failed {
+    for story in failed.iter().filter_map(|(_, story)| story.as_ref()) {
         println!("\n{story}");
     }
     assert!(
@@ -117,7 +118,7 @@ fn every_seed_keeps_every_promise() {
 fn seeds_that_broke_a_promise_once_keep_it() {
     for seed in KNOWN {
         let (_, failed) = play(seed..seed + 1);
-        assert!(failed.is_empty(), "{}", failed[0].1);
+        assert!(failed.is_empty(), "{}", failed[0].1.as_deref().unwrap_or_default());
     }
 }
 

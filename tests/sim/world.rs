@@ -13,7 +13,7 @@ use stackorder::config::parse::parse_repo_config;
 use stackorder::graph::model::{Edge, EdgeType, Graph, NodeRef, Stack};
 use stackorder::graph::ordering::ordering;
 use stackorder::graph::resolution::Resolution;
-use stackorder::ids::{RepoName, RunId};
+use stackorder::ids::{RepoName, RunId, StackKey};
 use stackorder::orchestrator::bells::Queue;
 use stackorder::orchestrator::runner_calls::CallError;
 use stackorder::orchestrator::{Addresses, App, RENDER_AFTER_MS, drift_title, workers};
@@ -413,7 +413,17 @@ impl World {
         let mut laws = laws.lock().expect("one thread");
         for (run, comment) in std::mem::take(&mut laws.begun) {
             self.let_through(&mut laws, &run, comment);
-            self.begun.insert(run, self.infrastructure.history.len());
+            // What is applied and not yet reported nobody can know: it counts as a change that comes later.
+            let ended = |(key, by): &(String, Option<RunId>)| {
+                let row = by
+                    .as_ref()
+                    .and_then(|by| laws.rows.get(by))
+                    .and_then(|rows| rows.get(&StackKey::parse(key).expect("it is a stack")));
+                row.is_none_or(|row| row.status.is_terminal())
+            };
+            let history = &self.infrastructure.history;
+            let since = history.iter().position(|change| !ended(change)).unwrap_or(history.len());
+            self.begun.insert(run, since);
         }
         for id in std::mem::take(&mut laws.done) {
             let rows: Vec<Row> = laws.rows[&id].values().cloned().collect();

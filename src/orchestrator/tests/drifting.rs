@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::clock::HOUR_MS;
+use crate::github::api::Issue;
 use crate::ids::StackId;
 use crate::orchestrator::workers::LEASE_MS;
 
@@ -103,6 +104,35 @@ async fn case_098_a_drifted_stack_has_one_issue_that_is_kept_up_to_date_and_clos
     world.app.write_drift_issue(&world.repo().await, &key("vpc")).await.unwrap();
     assert_eq!(told(&world), ["dispatch drift", "comment on #40", "close #40"]);
     assert!(world.github.script().issues.is_empty());
+}
+
+#[tokio::test]
+async fn of_two_drift_issues_opened_at_once_the_first_one_stays() {
+    let world = World::with_stacks("vpc").await;
+    world.policy(|policy| policy.drift.open_issue = true).await;
+    world.github.script().told.clear();
+    world.github.script().rival_issue =
+        Some(Issue { number: 39, title: "Drift detected in vpc".to_owned(), body: "theirs".to_owned() });
+
+    world.checked("vpc", "+1").await;
+
+    let told = world.github.script().told.clone();
+    let expected = ["dispatch drift", "open Drift detected in vpc", "edit #39", "comment on #40", "close #40"];
+    assert_eq!(told, expected);
+    let left: Vec<i64> = world.github.script().issues.iter().map(|issue| issue.number).collect();
+    assert_eq!(left, [39]);
+}
+
+#[tokio::test]
+async fn a_drift_check_and_a_lock_taken_at_the_same_moment_come_one_after_the_other() {
+    let world = World::with_stacks("vpc").await;
+    let version = async || world.app.store.pull_scene(REPO, 0).await.unwrap().unwrap().locks_version;
+    let before = version().await;
+    world.clock.advance(HOUR_MS);
+
+    world.app.drift_stack(&world.repo().await, &key("vpc")).await.unwrap();
+
+    assert_eq!(version().await, before + 1);
 }
 
 #[tokio::test]

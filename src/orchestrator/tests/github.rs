@@ -45,6 +45,8 @@ pub struct Script {
     pub is_mute: bool,
     /// Closing an issue fails.
     pub is_stubborn: bool,
+    /// Another server opens this one at the moment when we open ours.
+    pub rival_issue: Option<Issue>,
     /// What happens while the head of a branch is asked for.
     pub meanwhile: Option<Box<dyn FnOnce() + Send>>,
     pub told: Vec<String>,
@@ -119,6 +121,7 @@ impl Scripted {
             is_unheard: false,
             is_mute: false,
             is_stubborn: false,
+            rival_issue: None,
             meanwhile: None,
             told: Vec::new(),
             permissions: BTreeMap::new(),
@@ -289,6 +292,8 @@ impl Api for Scripted {
     }
     async fn create_issue(&self, _: &RepoRef, title: &str, body: &str, _: &str) -> Result<i64> {
         let mut script = self.writable()?;
+        let rival = script.rival_issue.take();
+        script.issues.extend(rival);
         script.issues.push(Issue { number: 40, title: title.to_owned(), body: body.to_owned() });
         script.told.push(format!("open {title}"));
         Ok(40)

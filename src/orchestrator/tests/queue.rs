@@ -164,13 +164,13 @@ async fn case_119_an_apply_refused_by_locks_alone_is_queued_and_starts_when_they
     assert_eq!(world.locked().await, "apps #4, vpc #1");
     assert!(world.apply_of(2).await.is_queued() && world.apply_of(3).await.is_queued());
 
-    world.applies(1, "+1").await;
+    world.applies(1, "=").await;
     assert!(world.apply_of(2).await.is_queued(), "the lock stays until the merge");
     world.merged(1).await;
     assert_eq!(world.locked().await, "apps #4, eks #2, vpc #2");
     assert!(world.apply_of(3).await.is_queued());
 
-    world.applies(2, "+1").await;
+    world.applies(2, "=").await;
     world.merged(2).await;
     assert_eq!((world.locked().await.as_str(), world.status_of(3).await), ("apps #4, eks #3", RunStatus::Applying));
 }
@@ -187,10 +187,26 @@ async fn a_merge_waits_for_the_apply_before_it() {
     assert!(told.starts_with("#2 **Queued: `stackorder apply (on merge)`.**"), "{told}");
     assert_eq!((world.locked().await.as_str(), world.status_of(2).await), ("vpc #1", RunStatus::Pending));
 
-    world.applies(1, "+1").await;
+    world.applies(1, "=").await;
     assert_eq!((world.locked().await.as_str(), world.status_of(2).await), ("vpc #2", RunStatus::Applying));
     world.applies(2, "+1").await;
     assert_eq!((world.locked().await.as_str(), world.status_of(2).await), ("", RunStatus::Applied));
+}
+
+#[tokio::test]
+async fn what_the_apply_before_it_made_stale_is_planned_again_when_its_turn_comes() {
+    let world = World::queueing(ApplyMode::OnMerge).await;
+    world.planned_by(1, &["vpc"]).await;
+    world.planned_by(2, &["vpc"]).await;
+    world.merged(1).await;
+    world.merged(2).await;
+
+    world.applies(1, "+1").await;
+
+    let rows = world.app.store.rows(&world.apply_of(2).await.id).await.unwrap();
+    assert_eq!((rows[0].behind.as_slice(), &rows[0].dispatch_id), (&["vpc".to_owned()][..], &None));
+    let replans = world.runs().await.into_iter().filter(|run| run.trigger == Trigger::Upstream);
+    assert_eq!(replans.map(|run| run.pr_number).collect::<Vec<_>>(), [2]);
 }
 
 #[tokio::test]
@@ -334,7 +350,7 @@ async fn promoted() -> (World, Dispatch) {
     for number in [1, 2, 3] {
         world.asks(number, 10 + number).await;
     }
-    world.applies(1, "+1").await;
+    world.applies(1, "=").await;
     world.merged(1).await;
     assert_eq!(world.status_of(2).await, RunStatus::Applying);
     world.is_about(2);

@@ -379,6 +379,38 @@ fn a_stack_that_somebody_else_applied_meanwhile_is_planned_again_before_it_count
 }
 
 #[test]
+fn a_stack_without_changes_that_somebody_else_applied_since_is_planned_again_before_it_counts_as_done() {
+    let mut story = Story::of("vpc <= apps");
+    story.resolved('a', "vpc, apps dependent");
+    story.plans("vpc +1, apps =");
+    // Its lock was freed by hand, and another pull request went over it.
+    story.scene.changed_at_mut().insert(key("apps"), story.now + 1);
+
+    story.apply("");
+    story.jobs("vpc =");
+    assert_eq!(story.row("apps").behind, ["apps"]);
+    renewed(&mut story, "apps =");
+
+    assert_eq!(story.applied(), "applied: apps noop, vpc applied");
+}
+
+#[test]
+fn a_plan_that_the_stacks_last_apply_made_stale_is_made_again() {
+    let mut story = Story::of("vpc");
+    story.resolved('a', "vpc");
+    story.plans("vpc +1");
+    let planned = story.view('a').rows["vpc"].run_id.clone();
+    story.scene.changed_at_mut().insert(key("vpc"), story.now + 1);
+
+    story.apply("");
+    renewed(&mut story, "vpc +1");
+
+    assert_ne!(story.row("vpc").from_plan_run, Some(planned));
+    story.jobs("vpc +1");
+    assert_eq!(story.applied(), "applied: vpc applied");
+}
+
+#[test]
 fn a_plan_that_is_being_made_again_cannot_be_claimed() {
     let mut story = behind(USUAL);
     let id = story.run().id.clone();

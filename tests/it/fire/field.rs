@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use sqlx::{Connection as _, PgConnection};
 use stackorder::demo::balancer::Balancer;
+use stackorder::demo::ports::free_port;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -177,7 +178,7 @@ async fn redeliver(town: Arc<Town>, database_url: String) {
 async fn environment(town: &Town, front_url: &str, github_api: &str, database_url: String) -> BTreeMap<String, String> {
     let variables = [
         ("STACKORDER_BASE_URL", front_url.to_owned()),
-        ("STACKORDER_LISTEN", listener().await.local_addr().unwrap().to_string()),
+        ("STACKORDER_LISTEN", format!("127.0.0.1:{}", free_port(0).unwrap())),
         ("DATABASE_URL", database_url),
         ("GITHUB_APP_ID", town.app.id.to_string()),
         ("GITHUB_APP_PRIVATE_KEY", town.app.private_key_pem.clone()),
@@ -189,7 +190,7 @@ async fn environment(town: &Town, front_url: &str, github_api: &str, database_ur
     variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// A free port of this machine.
+/// On any free port.
 async fn listener() -> TcpListener {
     TcpListener::bind(("127.0.0.1", 0)).await.unwrap()
 }
