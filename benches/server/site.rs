@@ -12,8 +12,8 @@ use axum::http::{HeaderMap, Method, Uri};
 use axum::response::Response;
 use sqlx::Connection as _;
 use sqlx::sqlite::SqliteConnection;
-use stackorder::demo::balancer::{client, nobody, pass, serve};
 use stackorder::demo::ports::free_port;
+use stackorder::demo::relay::{client, nobody, pass, serve};
 use tokio::net::TcpListener;
 
 use crate::jobs::Door;

@@ -16,7 +16,7 @@ use crate::clock::{Millis, SystemClock};
 /// What the server's process is told: where the demo listens.
 pub const CONTROL_VARIABLE: &str = "STACKORDER_DEMO_CONTROL";
 
-/// The demo's end. One server at a time talks to it; a restarted one connects anew.
+/// The demo's end. Each server talks to it; a restarted one connects anew.
 pub struct ControlDesk {
     address: SocketAddr,
     offset: watch::Sender<Millis>,

@@ -7,16 +7,15 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use axum::Router;
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Uri, header};
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use fake_github::Hub;
 
-/// The largest body that is passed on: a graph.
-const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
+use super::relay::{client, nobody, pass, serve};
 
 pub struct Doubler {
     server_url: String,
@@ -29,35 +28,13 @@ impl Doubler {
     pub async fn start(server_url: &str, hub: Arc<Hub>) -> anyhow::Result<String> {
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.context("cannot listen on loopback")?;
         let address = format!("http://{}", listener.local_addr()?);
-        let http = reqwest::Client::builder().no_proxy().build()?;
-        let doubler = Arc::new(Self { server_url: server_url.to_owned(), hub, http });
-        let router = Router::new()
-            .fallback(pass_on)
-            .layer(axum::extract::DefaultBodyLimit::max(BODY_BYTES_MAX))
-            .with_state(doubler);
-        tokio::spawn(async move { axum::serve(listener, router).await });
+        let doubler = Arc::new(Self { server_url: server_url.to_owned(), hub, http: client() });
+        serve(listener, Router::new().fallback(pass_on).with_state(doubler));
         Ok(address)
     }
 
-    async fn send(
-        &self,
-        method: &Method,
-        uri: &Uri,
-        authorization: Option<&str>,
-        body: Bytes,
-    ) -> Option<(StatusCode, Bytes)> {
-        let path = uri.path_and_query().map_or("/", |path| path.as_str());
-        let mut request = self.http.request(method.clone(), format!("{}{path}", self.server_url)).body(body);
-        request = request.header(header::CONTENT_TYPE, "application/json");
-        if let Some(authorization) = authorization {
-            request = request.header(header::AUTHORIZATION, authorization);
-        }
-        let answer = request.send().await.ok()?;
-        Some((answer.status(), answer.bytes().await.ok()?))
-    }
-
     /// A new token of the job that this token is of.
-    fn fresh_token(&self, authorization: &str) -> Option<String> {
+    fn fresh_token(&self, authorization: &str) -> Option<HeaderValue> {
         let claims = authorization.strip_prefix("Bearer ")?.split('.').nth(1)?;
         let claims: serde_json::Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
         let run_id: i64 = claims["run_id"].as_str()?.parse().ok()?;
@@ -66,7 +43,7 @@ impl Doubler {
         let run = engine.run(run_id)?;
         let job = engine.jobs(run_id).into_iter().find(|job| job.check_run_id == check_run_id)?;
         let token = self.hub.id_token(&run, &job, claims["aud"].as_str()).ok()?;
-        Some(format!("Bearer {token}"))
+        HeaderValue::try_from(format!("Bearer {token}")).ok()
     }
 }
 
@@ -77,19 +54,21 @@ async fn pass_on(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let Some((status, answer)) = doubler.send(&method, &uri, authorization, body.clone()).await else {
-        let mut gone = Response::new(Body::from("the server does not answer"));
-        *gone.status_mut() = StatusCode::BAD_GATEWAY;
-        return gone;
+    let send = async |headers: &HeaderMap| {
+        pass(&doubler.http, &doubler.server_url, &method, &uri, headers, body.clone()).await
     };
+    let answer = match send(&headers).await {
+        Ok(answer) => answer,
+        Err(error) => return nobody(&error.to_string()),
+    };
+    let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     if method == Method::POST
         && let Some(again) = authorization.and_then(|authorization| doubler.fresh_token(authorization))
     {
-        doubler.send(&method, &uri, Some(&again), body).await;
+        let mut headers = headers.clone();
+        headers.insert(header::AUTHORIZATION, again);
+        // Whatever comes of it: the job has its answer.
+        let _ = send(&headers).await;
     }
-    let mut response = Response::new(Body::from(answer));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
+    answer
 }

@@ -1,7 +1,8 @@
 //! `stackorder demo`: everything a team's setup consists of, on one machine and without a network.
 //!
 //! - `laptop`: everything that runs; `serve` and `server_process`: its server; `control`: the line to it.
-//! - `doubler`: sends every report twice; `balancer`: stands in front of several servers; `ports`: where they listen.
+//! - `doubler`: sends every report twice; `balancer`: stands in front of several servers; `ports`: where they listen; `relay`: passing a
+//!   request on.
 //! - `play`: staying up for a person; `story`: playing the whole life by itself.
 //! - `tool`: which tool the jobs run.
 //! - `s3`: the store that holds the tool's state, reached as a plain HTTP proxy so that no HCL has to change.
@@ -15,6 +16,7 @@ mod doubler;
 pub mod laptop;
 pub mod play;
 pub mod ports;
+pub mod relay;
 pub mod s3;
 pub mod sample;
 pub mod serve;

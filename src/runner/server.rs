@@ -96,7 +96,8 @@ pub struct Server {
     http: reqwest::Client,
     retry_delays: Vec<Duration>,
     run_retry_delays: Vec<Duration>,
-    /// A call about a run was given up: the next stacks of the job do not wait a minute each for a server that is away.
+    /// A call was given up and none was answered since: the next stacks of the job do not wait a minute each for a server
+    /// that is away.
     gave_up: Arc<AtomicBool>,
 }
 
@@ -192,7 +193,11 @@ impl Server {
         let delays = if self.gave_up.load(Ordering::Relaxed) { &self.retry_delays } else { delays };
         let mut delays = delays.iter();
         loop {
-            let reason = match self.attempt(&url, body.clone()).await {
+            let attempt = self.attempt(&url, body.clone()).await;
+            if !matches!(attempt, Attempt::Again(_)) {
+                self.gave_up.store(false, Ordering::Relaxed);
+            }
+            let reason = match attempt {
                 Attempt::Answered(bytes) => {
                     return serde_json::from_slice(&bytes)
                         .map_err(|error| CallError::Failed(format!("{path}: the answer is not understood: {error}")));

@@ -274,6 +274,23 @@ async fn an_interrupt_is_told_at_once_and_what_the_tool_did_follows() {
 }
 
 #[tokio::test]
+async fn a_job_that_was_asked_to_end_waits_for_no_server_that_is_away() {
+    let mut world = World::new().await;
+    let (bundle, digest) = bundle(&world).await;
+    world.answer_claim(&fresh_claim(&digest)).await;
+    world.answer(&stack_path("result"), 503, json!({})).await;
+    world.set("STUB_APPLY_WAITS", "1");
+
+    let (applied, ()) = tokio::join!(apply_in(&world, Some(&bundle)), async {
+        world.is_applying().await;
+        world.interrupt();
+    });
+
+    assert!(matches!(applied, Err(Stop::Failed(_))), "{applied:?}");
+    assert_eq!(world.results().await.len(), 4, "two reports, each tried twice");
+}
+
+#[tokio::test]
 async fn a_second_interrupt_kills() {
     let mut world = World::new().await;
     let (bundle, digest) = bundle(&world).await;

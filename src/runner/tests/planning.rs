@@ -1,6 +1,8 @@
 //! `plan` and `drift`.
 
 use serde_json::json;
+use wiremock::matchers::path;
+use wiremock::{Mock, ResponseTemplate};
 
 use super::world::{RUN_ID, SECRET, STACK, World, stack_path};
 use crate::api::ResultStatus;
@@ -72,15 +74,23 @@ async fn case_034_a_planted_secret_is_in_nothing_that_leaves_the_job() {
 #[tokio::test]
 async fn a_job_waits_long_for_its_server_once_and_not_for_each_stack() {
     let world = World::new().await;
-    world.answer(&stack_path("result"), 503, json!({})).await;
+    let away = || Mock::given(path(stack_path("result"))).respond_with(ResponseTemplate::new(503)).with_priority(1);
+    away().up_to_n_times(6).mount(&world.server).await;
+    world.answer_result().await;
     let job = world.job();
     let run_id = RunId::parse(RUN_ID).unwrap();
     let report = Report::new(&job, StackKey::parse(STACK).unwrap(), Mode::Plan, Some(run_id));
+    let post = async || report.post(&job, &report.blank(&job, ResultStatus::Success)).await;
     for attempts in [4, 6] {
-        let posted = report.post(&job, &report.blank(&job, ResultStatus::Success)).await;
-        assert!(matches!(posted, Posted::Unconfirmed(_)));
+        assert!(matches!(post().await, Posted::Unconfirmed(_)));
         assert_eq!(world.results().await.len(), attempts);
     }
+
+    // It is there again, and later away again.
+    assert!(matches!(post().await, Posted::Confirmed));
+    away().mount(&world.server).await;
+    assert!(matches!(post().await, Posted::Unconfirmed(_)));
+    assert_eq!(world.results().await.len(), 7 + 4);
 }
 
 #[tokio::test]

@@ -157,6 +157,27 @@ mod tests {
         drop(told);
     }
 
+    #[tokio::test]
+    async fn what_cannot_be_stored_fails_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}", dir.path().join("test.db").display());
+        let store = crate::store::sqlite::open(&url, 2).await.unwrap();
+        let refuse = "create trigger refuse before insert on deliveries when new.id = 'bad'
+                      begin select raise(abort, 'no'); end";
+        sqlx::query(refuse).execute(&store.writer).await.unwrap();
+        let turns = store.arrivals.turns.acquire_many(u32::try_from(STATEMENTS_MAX).unwrap()).await.unwrap();
+        let store_one = async |id| store.queue_delivery(id, "push", "{}", 1).await;
+
+        let (a, bad, b, ()) = tokio::join!(store_one("a"), store_one("bad"), store_one("b"), async {
+            assert_eq!(store.arrivals.waiting.lock().unwrap().len(), 3, "one statement for all of them");
+            drop(turns);
+        });
+
+        assert!(matches!((&a, &b), (Ok(Stored::Queued), Ok(Stored::Queued))), "{a:?} {b:?}");
+        assert!(bad.unwrap_err().to_string().contains("no"));
+        assert!(matches!(store_one("a").await, Ok(Stored::Known)));
+    }
+
     #[test]
     fn many_are_stored_by_several_statements() {
         let arrivals = Arrivals::default();

@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, Uri, header};
 use axum::response::Response;
-use stackorder::demo::balancer::{client, nobody, pass, serve};
+use stackorder::demo::relay::{client, nobody, pass, serve};
 
 use super::database_line::Verdict;
 use super::gunner::{Gunner, Moment};
