@@ -36,6 +36,8 @@ const HANDLER_MAX: Duration = Duration::from_secs(5 * 60);
 const IDLE_POLL: Duration = Duration::from_secs(2);
 /// Waits after the first to the fourth failure; the fifth makes a dead letter.
 const RETRY_MS: [Millis; 4] = [MINUTE_MS, 5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS];
+/// Wait after a first failure of the database: a connection that broke, or too many lost races, are over by then.
+const RETRY_STORE_MS: Millis = 2 * SECOND_MS;
 /// So many processes die over a piece before it is taken for the cause and given up. Each of them was working on other pieces,
 /// too, which are as innocent as this one may be.
 const DEATHS_MAX: u32 = 12;
@@ -188,7 +190,11 @@ fn outcome_of<T>(app: &App, handled: Handled<T>, attempts: u32) -> Outcome {
         }
         Error::Store(_) | Error::Invalid(_) => None,
     };
-    match RETRY_MS.get(attempts as usize) {
+    let wait = match (&error, attempts) {
+        (Error::Store(_), 0) => Some(&RETRY_STORE_MS),
+        _ => RETRY_MS.get(attempts as usize),
+    };
+    match wait {
         Some(wait) => {
             tracing::warn!(error = text, "tried again later");
             Outcome::Retry { at: asked_for.unwrap_or(app.now() + wait), error: text }
