@@ -228,14 +228,20 @@ impl App {
         Ok(())
     }
 
-    /// Heads of open pull requests that no plan run is of: their plan workflow is run again, once per head (case 151).
+    /// Heads of open pull requests that no plan run is of: their plan workflow is run again, once per head (case 151). What
+    /// cannot be looked at in one repository keeps none of the others from it, and is tried again if that may help: the next
+    /// look is an hour away.
     pub(super) async fn look_at_open_pull_requests(&self) -> Result<()> {
+        let mut failed = None;
         for repo in self.store.repos().await?.into_iter().filter(|repo| !repo.suspended) {
             if let Err(error) = self.repair_open_pull_requests(&repo).await {
                 tracing::warn!(repo = %repo.full_name, error = crate::causes::chain(&error), "open pull requests were not looked at");
+                if matches!(error, Error::Store(_) | Error::GitHub(GitHubError::Temporary { .. })) {
+                    failed = Some(error);
+                }
             }
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     async fn repair_open_pull_requests(&self, repo: &Repo) -> Result<()> {
@@ -273,15 +279,23 @@ impl App {
         if !facts.completed || self.store.was_claimed(&once).await? {
             return Ok(());
         }
-        // Noted first: a crash in between costs one repair, never a loop of re-runs.
+        // Once for each head: one that never registers a plan is not run again for ever.
         let subject = Subject::Pull { repo_id: repo.id, number: pull.number };
-        if self.decide(&subject, |next| next.effects.once.push(once.clone())).await?.is_none() {
-            return Ok(());
-        }
-        match self.github.rerun(&github, facts.id).await {
+        self.decide(&subject, |next| {
+            next.effects.once.push(once.clone());
+            let payload = json!({ "repo_id": repo.id, "workflow_run_id": facts.id });
+            next.add_job(NewJob::now(JobKind::RerunWorkflow, payload, next.now));
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// One that runs already is refused by GitHub, and is enough.
+    pub(super) async fn rerun_workflow(&self, repo: &Repo, workflow_run_id: i64) -> Result<()> {
+        match self.github.rerun(&repo_ref(repo), workflow_run_id).await {
             Ok(()) => Ok(()),
             Err(GitHubError::Permanent { message, .. }) => {
-                tracing::warn!(repo = %repo.full_name, number = pull.number, message, "the plan workflow could not be run again");
+                tracing::warn!(repo = %repo.full_name, workflow_run_id, message, "the plan workflow could not be run again");
                 Ok(())
             }
             Err(error) => Err(Error::GitHub(error)),

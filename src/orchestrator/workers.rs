@@ -190,16 +190,19 @@ fn outcome_of<T>(app: &App, handled: Handled<T>, attempts: u32) -> Outcome {
         }
         Error::Store(_) | Error::Invalid(_) => None,
     };
-    let wait = match (&error, attempts) {
-        (Error::Store(_), 0) => Some(&RETRY_STORE_MS),
-        _ => RETRY_MS.get(attempts as usize),
-    };
-    match wait {
+    match wait_after(&error, attempts) {
         Some(wait) => {
             tracing::warn!(error = text, "tried again later");
             Outcome::Retry { at: asked_for.unwrap_or(app.now() + wait), error: text }
         }
         None => Outcome::Dead { error: text },
+    }
+}
+
+fn wait_after(error: &Error, failed_before: u32) -> Option<Millis> {
+    match (error, failed_before) {
+        (Error::Store(_), 0) => Some(RETRY_STORE_MS),
+        _ => RETRY_MS.get(failed_before as usize).copied(),
     }
 }
 
@@ -307,6 +310,7 @@ impl App {
             | JobKind::ScheduleDrift
             | JobKind::DriftStack
             | JobKind::ForkNotice
+            | JobKind::RerunWorkflow
             | JobKind::PlanDownstream => {
                 let Some(repo) = repo else { return Ok(Turn::Done) };
                 return self.handle_repo_job(job.kind, &repo, payload, worker).await;
@@ -361,6 +365,11 @@ impl App {
                     self.write_fork_notice(repo, number).await?;
                 }
             }
+            JobKind::RerunWorkflow => {
+                if let Some(id) = payload.workflow_run_id {
+                    self.rerun_workflow(repo, id).await?;
+                }
+            }
             JobKind::PlanDownstream => {
                 if let Some(run) = payload.run_id {
                     self.plan_downstream(repo, &run).await?;
@@ -386,6 +395,7 @@ struct Payload {
     run_id: Option<RunId>,
     dispatch_id: Option<DispatchId>,
     comment_id: Option<i64>,
+    workflow_run_id: Option<i64>,
     reaction: Option<String>,
     name: Option<String>,
     body: Option<String>,
@@ -426,6 +436,14 @@ mod tests {
     async fn work_whose_lease_was_lost_stops() {
         let never = std::future::pending::<()>();
         assert_eq!(while_held(SOON, || async { Ok(false) }, never).await, None);
+    }
+
+    #[test]
+    fn a_broken_connection_to_the_database_is_over_sooner_than_other_trouble() {
+        let away = || Error::Store(StoreError::Db("the connection broke".into()));
+        let waits: Vec<_> = (0..5).map(|failed| wait_after(&away(), failed).map(|wait| wait / SECOND_MS)).collect();
+        assert_eq!(waits, [Some(2), Some(300), Some(1_800), Some(7_200), None]);
+        assert_eq!(wait_after(&Error::Invalid("no".to_owned()), 0), Some(MINUTE_MS));
     }
 
     #[tokio::test]

@@ -64,6 +64,7 @@ fn time_of(name: &str) -> Option<Millis> {
             | JobKind::ScheduleDrift
             | JobKind::DriftStack
             | JobKind::ForkNotice
+            | JobKind::RerunWorkflow
             | JobKind::PlanDownstream
             | JobKind::AnswerDeployment => None,
         },

@@ -175,6 +175,8 @@ pub enum JobKind {
     StaleLocks,
     Prune,
     ForkNotice,
+    /// Run an ended workflow run again, whose plans were lost.
+    RerunWorkflow,
     /// Plan what depends on an ended apply in other repositories.
     PlanDownstream,
 }
@@ -196,6 +198,7 @@ impl JobKind {
         JobKind::StaleLocks,
         JobKind::Prune,
         JobKind::ForkNotice,
+        JobKind::RerunWorkflow,
         JobKind::PlanDownstream,
     ];
 
@@ -216,6 +219,7 @@ impl JobKind {
             JobKind::StaleLocks => "stale_locks",
             JobKind::Prune => "prune",
             JobKind::ForkNotice => "fork_notice",
+            JobKind::RerunWorkflow => "rerun_workflow",
             JobKind::PlanDownstream => "plan_downstream",
         }
     }

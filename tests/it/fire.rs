@@ -12,7 +12,7 @@
 //! `docs/under-fire.md` tells how to run it in full.
 
 mod aftermath;
-mod database_line;
+pub mod database_line;
 mod field;
 mod gunner;
 mod jobs;
@@ -20,7 +20,7 @@ mod lines;
 mod servers;
 mod time;
 mod town;
-mod wire;
+pub mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;

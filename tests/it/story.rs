@@ -1,5 +1,5 @@
 //! The demo's story, played to its end: with the stand-in once for all tests of this process, with the real tool, and
-//! again with the stand-in while the server dies, while everything is said twice, and on two servers.
+//! again with the stand-in while the server dies, while everything is said twice, on two servers, and over cut connections.
 //!
 //! Where the machine lets us, the stand-in's story plays in a network namespace that has nothing but a loopback device:
 //! it needs no network then, and every socket that listens in there is the demo's.
@@ -8,15 +8,23 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::databases::postgres_url;
 use crate::evidence::Evidence;
+use crate::fire::database_line::{self, Verdict, Watcher};
+use crate::fire::wire::Seen;
 use crate::machine;
 
 const STEPS: usize = 15;
+/// Of the connections that commit.
+const CUT_ONE_IN: u32 = 10;
+/// One a step.
+const CUTS_MIN: u32 = 15;
 
 /// A story that was played, and what it left.
 pub struct Story {
@@ -76,6 +84,45 @@ fn two_servers_on_one_postgres_end_where_one_server_does() {
     let Some(database) = postgres_url("two_servers_on_one_postgres_end_where_one_server_does") else { return };
     let story = play_again("two-servers", &["--database", &database, "--servers", "2"]);
     assert_alike("two-servers", &what_was_left(&story, &Evidence::on_postgres(&story.dir, &database)));
+}
+
+#[test]
+fn connections_to_the_database_cut_around_their_commits_end_where_whole_ones_do() {
+    let test_name = "connections_to_the_database_cut_around_their_commits_end_where_whole_ones_do";
+    let Some(database) = postgres_url(test_name) else { return };
+    let scissors = Arc::new(Scissors::default());
+    let line = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let cut = line.block_on(database_line::open(&database, scissors.clone()));
+    let story = play_again("cut", &["--database", &cut]);
+    let [before, after] = scissors.cuts();
+    assert!(before >= CUTS_MIN && after >= CUTS_MIN, "cut {before} and {after} times");
+    assert_alike("cut", &what_was_left(&story, &Evidence::on_postgres(&story.dir, &database)));
+}
+
+/// Cuts every so many connections when they are about to commit, and as many when they have committed and nobody knows.
+#[derive(Default)]
+struct Scissors {
+    about_to_commit: AtomicU32,
+    committed: AtomicU32,
+}
+
+impl Scissors {
+    fn cuts(&self) -> [u32; 2] {
+        [&self.about_to_commit, &self.committed].map(|seen| seen.load(Ordering::Relaxed) / CUT_ONE_IN)
+    }
+}
+
+#[async_trait]
+impl Watcher for Scissors {
+    async fn look(&self, seen: Seen) -> Verdict {
+        let seen = match seen {
+            Seen::AboutToCommit => &self.about_to_commit,
+            Seen::Committed => &self.committed,
+            Seen::DeliveryStored | Seen::DispatchCommitted => return Verdict::Pass,
+        };
+        let is_next = (seen.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(CUT_ONE_IN);
+        if is_next { Verdict::Cut } else { Verdict::Pass }
+    }
 }
 
 /// The same statuses, reasons, locks, check conclusions, comments, state serials, issues, and workflow runs that claimed.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
-use fake_github::actions::model::{Conclusion, Status};
+use fake_github::actions::model::{Conclusion, Status, WorkflowRun};
 use fake_github::{CheckRun, Hub, ReviewState};
 use serde::Deserialize;
 use tokio::process::Command;
@@ -111,6 +111,18 @@ impl Stage {
 
     pub fn comment(&self, number: i64, author: &str, body: &str) -> i64 {
         self.hub().comment(REPOSITORY, number, author, body)
+    }
+
+    /// Asks for an apply as a person does, who is not as quick as a machine: the last step of a plan job, which uploads the
+    /// plan, comes after its result is shown.
+    pub async fn apply(&self, number: i64, author: &str) -> anyhow::Result<i64> {
+        self.until("the plan jobs to end", || async {
+            let mut runs = self.hub().engine().runs(REPOSITORY).into_iter();
+            let is_apply = |run: &WorkflowRun| run.inputs.get("mode").is_some_and(|mode| mode == "apply");
+            runs.all(|run| is_apply(&run) || run.status == Status::Completed).then_some(())
+        })
+        .await?;
+        Ok(self.comment(number, author, "stackorder apply"))
     }
 
     pub fn approve(&self, number: i64, author: &str) {

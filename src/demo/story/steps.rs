@@ -130,7 +130,7 @@ fn secret_is_nowhere(stage: &Stage, number: i64, head: &str) -> anyhow::Result<(
 pub async fn refused(stage: &mut Stage) -> anyhow::Result<()> {
     let number = stage.pulls["flow-logs"];
     let ignored = stage.comment(number, "rita", "stackorder apply");
-    stage.comment(number, "carol", "stackorder apply");
+    stage.apply(number, "carol").await?;
     let reply = stage.reply(number, "**Refused: `stackorder apply`.** Nothing has started.").await?;
     ensure!(reply.contains("- **Layer 2, approvals**"), "the refusal does not name layer 2: {reply}");
     ensure!(reply.contains("has 0 approvals that count"), "the refusal does not say what is missing: {reply}");
@@ -145,7 +145,7 @@ pub async fn apply(stage: &mut Stage) -> anyhow::Result<()> {
     let number = stage.pulls["flow-logs"];
     stage.approve(number, "bob");
     let known = stage.apply_ids(number).await?;
-    let comment = stage.comment(number, "carol", "stackorder apply");
+    let comment = stage.apply(number, "carol").await?;
     let run = stage.new_apply(number, &known).await?;
     let locks = stage.locks().await?;
     ensure!(locks.keys().map(String::as_str).eq(FIVE), "the locks are {locks:?}");
@@ -223,7 +223,7 @@ pub async fn output_change(stage: &mut Stage) -> anyhow::Result<()> {
     );
     let head = stage.head(number)?;
     stage.approve(number, "bob");
-    stage.comment(number, "carol", "stackorder apply");
+    stage.apply(number, "carol").await?;
     let first = stage.new_apply(number, &Default::default()).await?;
     let first = stage.approve_until_done(number, first.id.as_str()).await?;
     ensure!(first.status == RunStatus::Applied, "the first apply ended {}: {}", first.status, statuses(&first));
@@ -233,7 +233,7 @@ pub async fn output_change(stage: &mut Stage) -> anyhow::Result<()> {
     stage.check(&head, "stackorder/apply", "action_required").await?;
     stage.say("apps had an empty plan; after vpc it shows one change nobody reviewed, so it waits");
     let known = stage.apply_ids(number).await?;
-    stage.comment(number, "carol", "stackorder apply");
+    stage.apply(number, "carol").await?;
     let second = stage.new_apply(number, &known).await?;
     let second = stage.approve_until_done(number, second.id.as_str()).await?;
     ensure!(second.status == RunStatus::Applied, "the second apply ended {}: {}", second.status, statuses(&second));
@@ -252,7 +252,7 @@ pub async fn locked(stage: &mut Stage) -> anyhow::Result<()> {
     let run = stage.planned(number).await?;
     ensure!(run.status == RunStatus::Planned, "plans go on while a stack is locked, but this ended {}", run.status);
     stage.approve(number, "alice");
-    stage.comment(number, "carol", "stackorder apply");
+    stage.apply(number, "carol").await?;
     let reply = stage.reply(number, "**Refused: `stackorder apply`.**").await?;
     ensure!(
         reply.contains(&format!("#{holder} has held the lock since")),

@@ -15,7 +15,7 @@ pub async fn failure(stage: &mut Stage) -> anyhow::Result<()> {
     let number = stage.open("rollout", "alice", "Roll out staging", &files)?;
     stage.planned(number).await?;
     stage.approve(number, "bob");
-    stage.comment(number, "carol", "stackorder apply");
+    stage.apply(number, "carol").await?;
     let run = stage.new_apply(number, &Default::default()).await?;
     let run = stage.approve_until_done(number, run.id.as_str()).await?;
     ensure!(run.status == RunStatus::Failed, "the apply ended {}: {}", run.status, statuses(&run));
@@ -27,7 +27,7 @@ pub async fn failure(stage: &mut Stage) -> anyhow::Result<()> {
     let head = stage.head(number)?;
     stage.check(&head, "stackorder/apply", "failure").await?;
     ensure!(stage.locks().await?.len() == 2, "a failed apply keeps its locks, but they are {:?}", stage.locks().await?);
-    stage.comment(number, "carol", "stackorder apply");
+    stage.apply(number, "carol").await?;
     let reply = stage.reply(number, "its plan was used by apply run").await?;
     ensure!(reply.contains("Layer 3"), "a used plan is refused by layer 3: {reply}");
     stage.say("vpc fails, apps is blocked, the locks stay, and the used plan is not applied again");
@@ -41,7 +41,7 @@ pub async fn killed(stage: &mut Stage) -> anyhow::Result<()> {
     stage.planned(number).await?;
     stage.approve(number, "bob");
     let known = stage.apply_ids(number).await?;
-    stage.comment(number, "carol", "stackorder apply");
+    stage.apply(number, "carol").await?;
     let run = stage.new_apply(number, &known).await?;
     stage.row(run.id.as_str(), "stacks/staging/vpc", RowStatus::Applying).await?;
     let job = stage
@@ -60,7 +60,7 @@ pub async fn killed(stage: &mut Stage) -> anyhow::Result<()> {
         statuses(&run)
     );
     stage.say("the runner died mid-apply: vpc is unknown, and the state lock stays where it was");
-    stage.comment(number, "carol", "stackorder apply");
+    stage.apply(number, "carol").await?;
     let reply = stage.reply(number, "which ended unknown").await?;
     ensure!(reply.contains("Layer 3"), "an unknown apply is refused by layer 3: {reply}");
 
@@ -75,7 +75,7 @@ pub async fn killed(stage: &mut Stage) -> anyhow::Result<()> {
     stage.planned(number).await?;
     stage.approve(number, "bob");
     let known = stage.apply_ids(number).await?;
-    stage.comment(number, "carol", "stackorder apply");
+    stage.apply(number, "carol").await?;
     let run = stage.new_apply(number, &known).await?;
     let run = stage.approve_until_done(number, run.id.as_str()).await?;
     ensure!(
@@ -89,7 +89,7 @@ pub async fn killed(stage: &mut Stage) -> anyhow::Result<()> {
     // apps had a plan of its own; it may have changed under its new upstream and wait for one more request.
     if run.stacks.iter().any(|row| row.status == RowStatus::Skipped) {
         let known = stage.apply_ids(number).await?;
-        stage.comment(number, "carol", "stackorder apply");
+        stage.apply(number, "carol").await?;
         let again = stage.new_apply(number, &known).await?;
         let again = stage.approve_until_done(number, again.id.as_str()).await?;
         ensure!(again.status == RunStatus::Applied, "the last apply ended {}: {}", again.status, statuses(&again));
@@ -122,7 +122,7 @@ pub async fn lost_webhooks(stage: &mut Stage) -> anyhow::Result<()> {
     // What the plan's own jobs tell is to arrive: only the apply goes without.
     stage.hub().idle().await;
     stage.approve(number, "bob");
-    stage.comment(number, "carol", "stackorder apply");
+    stage.apply(number, "carol").await?;
     stage.hub().faults().lose_webhooks(|event, _| event == "workflow_run" || event == "workflow_job");
     let run = stage.new_apply(number, &Default::default()).await?;
     let run = stage.approve_until_done(number, run.id.as_str()).await?;

@@ -41,7 +41,7 @@ pub struct Script {
     pub is_down: bool,
     /// It writes checks, and its answers are lost.
     pub is_unheard: bool,
-    /// So is the question for the head of a branch.
+    /// So are the questions for the head of a branch and for the open pull requests.
     pub is_mute: bool,
     /// Closing an issue fails.
     pub is_stubborn: bool,
@@ -212,6 +212,9 @@ impl Api for Scripted {
     }
     async fn open_pull_requests(&self, _: &RepoRef) -> Result<Vec<PullRequest>> {
         let script = self.script();
+        if script.is_mute {
+            return Err(temporary("the open pull requests"));
+        }
         let all = std::iter::once(&script.pull).chain(script.more_pulls.values());
         Ok(all.filter(|pull| pull.open).cloned().collect())
     }

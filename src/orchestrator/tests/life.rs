@@ -377,6 +377,17 @@ async fn case_151_a_head_that_nobody_registered_is_planned_again_once() {
     }
     assert_eq!(world.github.script().told, ["rerun 55"]);
 
+    // GitHub could not be asked: the next look is not an hour away.
+    let unheard = World::new().await;
+    unheard.github.script().plan_runs = vec![WorkflowRunFacts { completed: true, ..plan_workflow() }];
+    unheard.github.script().is_mute = true;
+    unheard.app.enqueue_start().await.unwrap();
+    unheard.settle().await;
+    unheard.github.script().is_mute = false;
+    unheard.clock.advance(MINUTE_MS);
+    unheard.settle().await;
+    assert_eq!(unheard.github.script().told, ["rerun 55"]);
+
     let planned = World::new().await;
     planned.plan(sha('a')).await;
     planned.settle().await;

@@ -24,10 +24,17 @@ pub trait Watcher: Send + Sync + 'static {
     async fn look(&self, seen: Seen) -> Verdict;
 }
 
-/// Listens on loopback for as long as the runtime lives.
-pub async fn open(database: SocketAddr, watcher: Arc<dyn Watcher>) -> std::io::Result<SocketAddr> {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-    let address = listener.local_addr()?;
+/// The same database, reached through a line that listens on loopback for as long as the runtime lives.
+pub async fn open(database_url: &str, watcher: Arc<dyn Watcher>) -> String {
+    let mut url = reqwest::Url::parse(database_url).unwrap();
+    let addresses = url.socket_addrs(|| Some(5432)).unwrap();
+    let database = addresses.into_iter().next().expect("the database has an address");
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    url.set_ip_host(address.ip()).unwrap();
+    url.set_port(Some(address.port())).unwrap();
+    // What passes is read.
+    url.query_pairs_mut().append_pair("sslmode", "disable");
     tokio::spawn(async move {
         while let Ok((client, _)) = listener.accept().await {
             let watcher = watcher.clone();
@@ -37,7 +44,7 @@ pub async fn open(database: SocketAddr, watcher: Arc<dyn Watcher>) -> std::io::R
             });
         }
     });
-    Ok(address)
+    url.to_string()
 }
 
 async fn pass(client: TcpStream, database: SocketAddr, watcher: Arc<dyn Watcher>) -> anyhow::Result<()> {

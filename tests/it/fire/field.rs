@@ -2,7 +2,6 @@
 //! what they come to.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -66,9 +65,8 @@ impl Field {
         let mut servers = Vec::new();
         for number in 0..SERVERS {
             let eye = Arc::new(OnDatabaseLine { gunner: gunner.clone(), server: number });
-            let database = database_line::open(address_of(&database_url), eye).await.unwrap();
             let github = GitHubLine::open(town.github.base_url(), gunner.clone(), number).await;
-            let database_url = through(&database_url, database);
+            let database_url = database_line::open(&database_url, eye).await;
             let variables = environment(&town, &front_url, &format!("{github}/api/v3"), database_url).await;
             servers.push(Server::start(variables, time.desk(number)).await);
         }
@@ -193,20 +191,4 @@ async fn environment(town: &Town, front_url: &str, github_api: &str, database_ur
 /// On any free port.
 async fn listener() -> TcpListener {
     TcpListener::bind(("127.0.0.1", 0)).await.unwrap()
-}
-
-/// Host and port of a database URL, as this machine's address.
-fn address_of(database_url: &str) -> SocketAddr {
-    let url = reqwest::Url::parse(database_url).unwrap();
-    let addresses = url.socket_addrs(|| Some(5432)).unwrap();
-    addresses.into_iter().next().expect("the database has an address")
-}
-
-/// The same database, reached through a line that reads what passes.
-fn through(database_url: &str, line: SocketAddr) -> String {
-    let mut url = reqwest::Url::parse(database_url).unwrap();
-    url.set_ip_host(line.ip()).unwrap();
-    url.set_port(Some(line.port())).unwrap();
-    url.query_pairs_mut().append_pair("sslmode", "disable");
-    url.to_string()
 }
