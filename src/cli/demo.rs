@@ -24,7 +24,7 @@ pub struct DemoArgs {
     #[arg(long, value_name = "FILE", requires = "story")]
     report: Option<PathBuf>,
     /// Kill the server three times inside every step, at moments that this number decides, and restart it.
-    #[arg(long, value_name = "SEED", requires = "story")]
+    #[arg(long, value_name = "SEED", requires = "story", conflicts_with = "servers")]
     kills: Option<u64>,
     /// Deliver every webhook and every report of a job twice.
     #[arg(long, requires = "story")]

@@ -36,8 +36,8 @@ const HANDLER_MAX: Duration = Duration::from_secs(5 * 60);
 const IDLE_POLL: Duration = Duration::from_secs(2);
 /// Waits after the first to the fourth failure; the fifth makes a dead letter.
 const RETRY_MS: [Millis; 4] = [MINUTE_MS, 5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS];
-/// Wait after a first failure of the database: a connection that broke, or too many lost races, are over by then.
-const RETRY_STORE_MS: Millis = 2 * SECOND_MS;
+/// Waits after the first two failures of the database: a connection that broke, or too many lost races, are over by then.
+const RETRY_STORE_MS: [Millis; 2] = [2 * SECOND_MS, 10 * SECOND_MS];
 /// So many processes die over a piece before it is taken for the cause and given up. Each of them was working on other pieces,
 /// too, which are as innocent as this one may be.
 const DEATHS_MAX: u32 = 12;
@@ -200,10 +200,9 @@ fn outcome_of<T>(app: &App, handled: Handled<T>, attempts: u32) -> Outcome {
 }
 
 fn wait_after(error: &Error, failed_before: u32) -> Option<Millis> {
-    match (error, failed_before) {
-        (Error::Store(_), 0) => Some(RETRY_STORE_MS),
-        _ => RETRY_MS.get(failed_before as usize).copied(),
-    }
+    let failed_before = failed_before as usize;
+    let soon = RETRY_STORE_MS.get(failed_before).filter(|_| matches!(error, Error::Store(_)));
+    soon.or(RETRY_MS.get(failed_before)).copied()
 }
 
 impl App {
@@ -442,7 +441,7 @@ mod tests {
     fn a_broken_connection_to_the_database_is_over_sooner_than_other_trouble() {
         let away = || Error::Store(StoreError::Db("the connection broke".into()));
         let waits: Vec<_> = (0..5).map(|failed| wait_after(&away(), failed).map(|wait| wait / SECOND_MS)).collect();
-        assert_eq!(waits, [Some(2), Some(300), Some(1_800), Some(7_200), None]);
+        assert_eq!(waits, [Some(2), Some(10), Some(1_800), Some(7_200), None]);
         assert_eq!(wait_after(&Error::Invalid("no".to_owned()), 0), Some(MINUTE_MS));
     }
 
