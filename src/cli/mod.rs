@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(run_with(&["explain", "stacks/a", "--format", "mermaid"]), Outcome::Error);
         assert_eq!(run_with(&["nonsense"]), Outcome::Error);
         let both = ["demo", "--story", "--kills", "1", "--database", "postgres://localhost/x", "--servers", "2"];
-        assert_eq!(run_with(&both), Outcome::Error);
+        assert_eq!(run_with(&both), Outcome::Usage);
         assert_eq!(run_with(&["serve", "--nonsense"]), Outcome::Usage);
         assert_eq!(run_with(&["--help"]), Outcome::Success);
     }
