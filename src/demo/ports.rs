@@ -15,14 +15,14 @@ const QUIET: Range<u16> = 20_000..32_768;
 /// # Errors
 /// A taken port is one clear sentence before anything is made.
 pub fn free_port(wanted: u16) -> anyhow::Result<u16> {
-    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port));
+    let bind = |port: u16| TcpListener::bind(("127.0.0.1", port));
     if wanted != 0 {
-        is_free(wanted).with_context(|| format!("port {wanted} is in use"))?;
+        bind(wanted).with_context(|| format!("port {wanted} is in use"))?;
         return Ok(wanted);
     }
     let first = rand::rng().random_range(QUIET);
     let mut all = (first..QUIET.end).chain(QUIET.start..first);
-    all.find(|port| is_free(*port).is_ok()).context("no port is free")
+    all.find(|port| bind(*port).is_ok()).context("no port is free")
 }
 
 #[cfg(test)]

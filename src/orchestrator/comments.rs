@@ -265,7 +265,7 @@ fn rate_limited(next: &Next, comment: &CommandComment, told: bool) -> Outcome {
     }
 }
 
-fn reaction(repo_id: i64, comment_id: i64, which: &str, now: i64) -> NewJob {
+pub(super) fn reaction(repo_id: i64, comment_id: i64, which: &str, now: i64) -> NewJob {
     NewJob::keyed(
         JobKind::React,
         format!("react:{repo_id}:{comment_id}:{which}"),

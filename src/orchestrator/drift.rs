@@ -122,7 +122,7 @@ impl App {
         }
         for issue in closed {
             // A try that got no further than the comment must not leave a second one.
-            let once = format!("drift_clean:{stack_id}:{}:{}", seen.run_id, issue.number);
+            let once = format!("drift_closed:{stack_id}:{}:{}", seen.run_id, issue.number);
             let subject = Subject::Pull { repo_id: repo.id, number: 0 };
             if self.decide(&subject, |next| next.effects.once.push(once.clone())).await?.is_some() {
                 self.github.create_comment(&github, issue.number, &reason).await?;

@@ -7,7 +7,7 @@
 //! - `runner_calls`: what jobs and keys call: register, upload, claim, result, verdict, manual runs; `unlock`: what a key may free.
 //! - `actor`: who asks over the API in a person's place; `reruns`, `apply_requests`: what is asked for there.
 //! - `installations`, `pull_requests`, `comments`, `workflow_runs`: one file per kind of webhook.
-//! - `plans`, `applies`: starting dispatched plans and applies; `lost_merges`: a lock that only a lost event kept;
+//! - `plans`, `applies`: starting dispatched plans and applies; `plan_workflows`: running a plan workflow again; `lost_merges`: a lock that only a lost event kept;
 //!   `deployments`: whether their jobs may go on to an environment.
 //! - `promotions`: queued applies that a decision lets start, in its own commit.
 //! - `cross_repo`: plans in other repositories after an apply.
@@ -42,6 +42,7 @@ mod drift;
 mod installations;
 mod lock_reminders;
 mod lost_merges;
+mod plan_workflows;
 mod plans;
 mod promotions;
 mod pull_requests;

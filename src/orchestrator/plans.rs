@@ -166,34 +166,6 @@ impl App {
         let scene = self.store.pull_scene(repo.id, pull.number).await?;
         Ok(scene.is_some_and(|scene| planned_before(&scene, &pull.head_sha).is_some()))
     }
-
-    /// No graph of this head yet: its plan workflow is run again instead (spec 30 §11.4).
-    async fn plan_workflow_again(&self, repo: &Repo, comment: &CommandComment, head: &Sha) -> Result<()> {
-        let runs = self.github.plan_runs(&repo_ref(repo), head).await?;
-        let reason =
-            "there is no graph of this head yet, and no plan workflow run that could be run again; push to start one";
-        let Some(run) = runs.first() else {
-            return self
-                .decide_comment(repo, comment, |_| Outcome::refused(reason, refused_text(&comment.command, reason)))
-                .await;
-        };
-        // Claimed first: a delivery that is handled again must not run the workflow again. One that runs already is enough.
-        let claimed = self.decide_comment_or_wait(repo, comment, |_| Some(Outcome::default())).await?;
-        if claimed != Some(true) || !run.completed {
-            return Ok(());
-        }
-        match self.github.rerun(&repo_ref(repo), run.id).await {
-            Ok(()) => self.react(repo, comment, "rocket").await,
-            Err(error) => {
-                tracing::warn!(repo = %repo.full_name, number = comment.number, %error, "the plan workflow could not be run again");
-                let reason = "GitHub did not run the plan workflow again; run it there, or comment once more";
-                let subject = Subject::Pull { repo_id: repo.id, number: comment.number };
-                let text = refused_text(&comment.command, reason);
-                self.decide(&subject, |next| next.comment(format!("not-run:{}", comment.id), text.clone())).await?;
-                Ok(())
-            }
-        }
-    }
 }
 
 /// The newest plan run of this head whose graph is known. A superseded one counts: a changed base does away with its plans, and

@@ -20,7 +20,7 @@ use crate::run::settle;
 use crate::run::status::{Mode, RowStatus, RunStatus, Trigger};
 use crate::run::supersede;
 use crate::run::waves;
-use crate::store::RunFilter;
+use crate::store::{RunFilter, StoreError};
 
 /// A dispatch younger than this may still be on its way.
 const GRACE_MS: Millis = 60 * SECOND_MS;
@@ -236,7 +236,12 @@ impl App {
         for repo in self.store.repos().await?.into_iter().filter(|repo| !repo.suspended) {
             if let Err(error) = self.repair_open_pull_requests(&repo).await {
                 tracing::warn!(repo = %repo.full_name, error = crate::causes::chain(&error), "open pull requests were not looked at");
-                if matches!(error, Error::Store(_) | Error::GitHub(GitHubError::Temporary { .. })) {
+                let may_pass = matches!(
+                    error,
+                    Error::Store(StoreError::Db(_) | StoreError::Conflict(_))
+                        | Error::GitHub(GitHubError::Temporary { .. })
+                );
+                if may_pass {
                     failed = Some(error);
                 }
             }
@@ -259,7 +264,7 @@ impl App {
             if !self.store.runs(&filter).await?.is_empty() {
                 continue;
             }
-            self.run_plan_workflow_again(repo, pull).await?;
+            self.plan_lost_head(repo, pull).await?;
         }
         let numbers: BTreeSet<i64> = open.iter().map(|pull| pull.number).collect();
         let holders: BTreeSet<i64> =
@@ -268,38 +273,6 @@ impl App {
             self.pull_request_closed(repo, number).await?;
         }
         Ok(())
-    }
-
-    async fn run_plan_workflow_again(&self, repo: &Repo, pull: &PullRequest) -> Result<()> {
-        let github = repo_ref(repo);
-        let Some(facts) = self.github.plan_runs(&github, &pull.head_sha).await?.into_iter().next() else {
-            return Ok(());
-        };
-        let once = format!("replan_head:{}:{}:{}", repo.id, pull.number, pull.head_sha);
-        if !facts.completed || self.store.was_claimed(&once).await? {
-            return Ok(());
-        }
-        // Once for each head: one that never registers a plan is not run again for ever.
-        let subject = Subject::Pull { repo_id: repo.id, number: pull.number };
-        self.decide(&subject, |next| {
-            next.effects.once.push(once.clone());
-            let payload = json!({ "repo_id": repo.id, "workflow_run_id": facts.id });
-            next.add_job(NewJob::now(JobKind::RerunWorkflow, payload, next.now));
-        })
-        .await?;
-        Ok(())
-    }
-
-    /// One that runs already is refused by GitHub, and is enough.
-    pub(super) async fn rerun_workflow(&self, repo: &Repo, workflow_run_id: i64) -> Result<()> {
-        match self.github.rerun(&repo_ref(repo), workflow_run_id).await {
-            Ok(()) => Ok(()),
-            Err(GitHubError::Permanent { message, .. }) => {
-                tracing::warn!(repo = %repo.full_name, workflow_run_id, message, "the plan workflow could not be run again");
-                Ok(())
-            }
-            Err(error) => Err(Error::GitHub(error)),
-        }
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use super::bells::Queue;
 use super::comments;
 use super::deployments::DeploymentAnswer;
+use super::plan_workflows::Rerun;
 use super::rendering::Turn;
 use super::{App, Error, Result};
 use crate::causes::chain;
@@ -36,8 +37,8 @@ const HANDLER_MAX: Duration = Duration::from_secs(5 * 60);
 const IDLE_POLL: Duration = Duration::from_secs(2);
 /// Waits after the first to the fourth failure; the fifth makes a dead letter.
 const RETRY_MS: [Millis; 4] = [MINUTE_MS, 5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS];
-/// Waits after the first two failures of the database: a connection that broke, or too many lost races, are over by then.
-const RETRY_STORE_MS: [Millis; 2] = [2 * SECOND_MS, 10 * SECOND_MS];
+/// The same for failures of the database, two of them sooner: a connection that broke, or too many lost races, are over by then.
+const RETRY_STORE_MS: [Millis; 6] = [2 * SECOND_MS, 10 * SECOND_MS, RETRY_MS[0], RETRY_MS[1], RETRY_MS[2], RETRY_MS[3]];
 /// So many processes die over a piece before it is taken for the cause and given up. Each of them was working on other pieces,
 /// too, which are as innocent as this one may be.
 const DEATHS_MAX: u32 = 12;
@@ -200,9 +201,8 @@ fn outcome_of<T>(app: &App, handled: Handled<T>, attempts: u32) -> Outcome {
 }
 
 fn wait_after(error: &Error, failed_before: u32) -> Option<Millis> {
-    let failed_before = failed_before as usize;
-    let soon = RETRY_STORE_MS.get(failed_before).filter(|_| matches!(error, Error::Store(_)));
-    soon.or(RETRY_MS.get(failed_before)).copied()
+    let waits: &[Millis] = if matches!(error, Error::Store(_)) { &RETRY_STORE_MS } else { &RETRY_MS };
+    waits.get(failed_before as usize).copied()
 }
 
 impl App {
@@ -365,8 +365,8 @@ impl App {
                 }
             }
             JobKind::RerunWorkflow => {
-                if let Some(id) = payload.workflow_run_id {
-                    self.rerun_workflow(repo, id).await?;
+                if let Some(rerun) = payload.rerun {
+                    self.rerun_workflow(repo, &rerun).await?;
                 }
             }
             JobKind::PlanDownstream => {
@@ -394,7 +394,7 @@ struct Payload {
     run_id: Option<RunId>,
     dispatch_id: Option<DispatchId>,
     comment_id: Option<i64>,
-    workflow_run_id: Option<i64>,
+    rerun: Option<Rerun>,
     reaction: Option<String>,
     name: Option<String>,
     body: Option<String>,
@@ -440,8 +440,8 @@ mod tests {
     #[test]
     fn a_broken_connection_to_the_database_is_over_sooner_than_other_trouble() {
         let away = || Error::Store(StoreError::Db("the connection broke".into()));
-        let waits: Vec<_> = (0..5).map(|failed| wait_after(&away(), failed).map(|wait| wait / SECOND_MS)).collect();
-        assert_eq!(waits, [Some(2), Some(10), Some(1_800), Some(7_200), None]);
+        let waits: Vec<_> = (0..7).map(|failed| wait_after(&away(), failed).map(|wait| wait / SECOND_MS)).collect();
+        assert_eq!(waits, [Some(2), Some(10), Some(60), Some(300), Some(1_800), Some(7_200), None]);
         assert_eq!(wait_after(&Error::Invalid("no".to_owned()), 0), Some(MINUTE_MS));
     }
 

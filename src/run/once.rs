@@ -102,7 +102,7 @@ mod tests {
             "merged:7:12:1111111111111111111111111111111111111111",
             "base_changed:7:12:1234",
             "replan_head:7:12:1111111111111111111111111111111111111111",
-            "drift_clean:1234:5678",
+            "drift_closed:1234:5678:40",
             "drift:not-a-stack:not-an-hour",
             "reconcile:7:12",
             "lock_reminder:7:12:someday",

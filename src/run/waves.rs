@@ -1,4 +1,4 @@
-//! Opening a wave, and planning again what is behind its upstream (spec 30 §6.2a).
+//! Opening a wave, and planning again what is behind an apply (spec 30 §6.2a).
 
 use serde_json::json;
 
@@ -63,7 +63,8 @@ pub fn behind(next: &Next, id: &RunId, key: &StackKey) -> Vec<String> {
     let ordering = next.ordering_of(id);
     let predecessors = ordering.all_predecessors(key.as_str());
     behind.extend(predecessors.into_iter().filter(|stack| changed_after(stack, planned_at)).map(str::to_owned));
-    // Its lock was freed by hand: neither would its plan fit, nor could it count as done without another look.
+    // Applied itself since, by this pull request or another one: neither would its plan fit, nor could it count as done
+    // without another look.
     let left_at = match &row.carry_from {
         Some(earlier) => next.scene.row(earlier, key).and_then(|applied| applied.finished_at),
         None => planned_at,

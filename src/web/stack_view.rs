@@ -298,8 +298,10 @@ fn advice(row: &Row) -> String {
             format!("The server could not be reached while the job worked, so nothing confirms it. Comment “{plan}”.")
         }
         (_, RowStatus::Skipped) if words::waits_for_request(row) => {
-            "It was planned again after its upstream was applied. Review the new plan, then ask for the apply again."
-                .to_owned()
+            let after = row.behind.join(", ");
+            format!(
+                "It was planned again after {after} was applied. Review the new plan, then ask for the apply again."
+            )
         }
         (Mode::Plan | Mode::Apply | Mode::Drift, _) => String::new(),
     }

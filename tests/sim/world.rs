@@ -413,16 +413,7 @@ impl World {
         let mut laws = laws.lock().expect("one thread");
         for (run, comment) in std::mem::take(&mut laws.begun) {
             self.let_through(&mut laws, &run, comment);
-            // What is applied and not yet reported nobody can know: it counts as a change that comes later.
-            let ended = |(key, by): &(String, Option<RunId>)| {
-                let row = by
-                    .as_ref()
-                    .and_then(|by| laws.rows.get(by))
-                    .and_then(|rows| rows.get(&StackKey::parse(key).expect("it is a stack")));
-                row.is_none_or(|row| row.status.is_terminal())
-            };
-            let history = &self.infrastructure.history;
-            let since = history.iter().position(|change| !ended(change)).unwrap_or(history.len());
+            let since = self.history_known_at(&laws, &run);
             self.begun.insert(run, since);
         }
         for id in std::mem::take(&mut laws.done) {
@@ -457,6 +448,21 @@ impl World {
                 });
             }
         }
+    }
+
+    /// How much of the history is over when an apply begins: what another job has applied to its stacks or to what they read,
+    /// and has not reported, nobody can know; it counts as a change that comes later.
+    fn history_known_at(&self, laws: &Laws, run: &RunId) -> usize {
+        let own: BTreeSet<&str> = laws.rows[run].keys().map(StackKey::as_str).collect();
+        let read = own.iter().flat_map(|key| laws.order.all_predecessors(key));
+        let concerns: BTreeSet<&str> = own.iter().copied().chain(read).collect();
+        let is_unreported = |(key, by): &(String, Option<RunId>)| {
+            let rows = by.as_ref().and_then(|by| laws.rows.get(by));
+            let row = rows.and_then(|rows| rows.iter().find(|(stack, _)| stack.as_str() == key));
+            concerns.contains(key.as_str()) && row.is_some_and(|(_, row)| !row.status.is_terminal())
+        };
+        let history = &self.infrastructure.history;
+        history.iter().position(is_unreported).unwrap_or(history.len())
     }
 
     fn kill_some(&mut self) {

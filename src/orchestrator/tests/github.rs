@@ -43,6 +43,8 @@ pub struct Script {
     pub is_unheard: bool,
     /// So are the questions for the head of a branch and for the open pull requests.
     pub is_mute: bool,
+    /// Each workflow run is gone when it is asked for by its id.
+    pub forgets_runs: bool,
     /// Closing an issue fails.
     pub is_stubborn: bool,
     /// Another server opens this one at the moment when we open ours.
@@ -120,6 +122,7 @@ impl Scripted {
             is_down: false,
             is_unheard: false,
             is_mute: false,
+            forgets_runs: false,
             is_stubborn: false,
             rival_issue: None,
             meanwhile: None,
@@ -336,11 +339,14 @@ impl Api for Scripted {
     }
     async fn workflow_run(&self, _: &RepoRef, id: i64) -> Result<WorkflowRunFacts> {
         let script = self.script();
+        if script.forgets_runs {
+            return nothing();
+        }
         let mut known = script.workflow_runs.iter().chain(&script.plan_runs).chain(&script.dispatched);
         known.find(|facts| facts.id == id).cloned().map_or_else(nothing, Ok)
     }
     async fn rerun(&self, _: &RepoRef, id: i64) -> Result<()> {
-        self.note(format!("rerun {id}"));
+        self.writable()?.told.push(format!("rerun {id}"));
         Ok(())
     }
     async fn jobs(&self, _: &RepoRef, _: i64) -> Result<Vec<JobFacts>> {

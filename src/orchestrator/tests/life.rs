@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::clock::HOUR_MS;
-use crate::github::api::InstallationFacts;
+use crate::github::api::{InstallationFacts, Reaction};
 use crate::github::webhook::InstallationEvent;
 use crate::run::apply_start::{self, ApplyRequest};
 use crate::run::plan_view::PlanView;
@@ -396,6 +396,42 @@ async fn case_151_a_head_that_nobody_registered_is_planned_again_once() {
     planned.app.enqueue_start().await.unwrap();
     planned.settle().await;
     assert!(planned.github.script().told.is_empty(), "its head has a plan run");
+}
+
+#[tokio::test]
+async fn a_plan_workflow_is_run_again_from_the_outbox_unless_somebody_has_begun_another_attempt() {
+    for (attempt, expected) in [(1, &["rerun 55"][..]), (2, &[])] {
+        let world = World::new().await;
+        world.github.script().plan_runs = vec![WorkflowRunFacts { completed: true, ..plan_workflow() }];
+        world.github.script().is_down = true;
+        world.app.enqueue_start().await.unwrap();
+        world.settle().await;
+        assert!(world.github.script().told.is_empty());
+
+        world.github.script().plan_runs = vec![WorkflowRunFacts { completed: true, attempt, ..plan_workflow() }];
+        world.github.script().is_down = false;
+        world.clock.advance(MINUTE_MS);
+        world.settle().await;
+        assert_eq!(world.github.script().told, expected, "attempt {attempt}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_at_a_head_without_a_graph_runs_its_plan_workflow_again_and_says_so() {
+    let world = World::new().await;
+    world.github.script().plan_runs = vec![WorkflowRunFacts { completed: true, ..plan_workflow() }];
+    world.comment(5, "ada", "stackorder plan").await;
+    assert!(world.github.script().told.contains(&"rerun 55".to_owned()));
+    assert!(world.github.script().reactions.contains(&(5, Reaction::Rocket)));
+
+    // GitHub knows the run no more by the time it is asked.
+    let gone = World::new().await;
+    gone.github.script().plan_runs = vec![WorkflowRunFacts { completed: true, ..plan_workflow() }];
+    gone.github.script().forgets_runs = true;
+    gone.comment(5, "ada", "stackorder plan").await;
+    let told = gone.notes();
+    assert!(told.iter().any(|note| note.contains("GitHub did not run the plan workflow again")), "{told:?}");
+    assert!(!gone.github.script().reactions.contains(&(5, Reaction::Rocket)));
 }
 
 /// The run of the plan workflow of the head.

@@ -128,9 +128,11 @@ fn advice(row: &Row) -> Option<(String, Topic)> {
             Topic::Unconfirmed,
         ),
         (_, RowStatus::Skipped) if words::waits_for_request(row) => (
-            "It was planned again after its upstream was applied, and nothing applies a plan that nobody has seen. \
-             Review the new plan, then ask for the apply again."
-                .to_owned(),
+            format!(
+                "It was planned again after {} was applied, and nothing applies a plan that nobody has seen. \
+                 Review the new plan, then ask for the apply again.",
+                lists::names(&row.behind)
+            ),
             Topic::NewPlans,
         ),
         (

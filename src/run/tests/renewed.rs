@@ -411,6 +411,36 @@ fn a_plan_that_the_stacks_last_apply_made_stale_is_made_again() {
 }
 
 #[test]
+fn a_stale_plan_whose_fresh_one_does_something_else_waits_for_a_new_request() {
+    let mut story = Story::of("vpc");
+    story.resolved('a', "vpc");
+    story.plans("vpc +1");
+    story.scene.changed_at_mut().insert(key("vpc"), story.now + 1);
+
+    story.apply("");
+    renewed(&mut story, "vpc +2");
+
+    assert_eq!(story.applied(), "applied: vpc skipped");
+    assert_eq!(story.row("vpc").note, "its plan changed after vpc was applied");
+}
+
+#[test]
+fn an_apply_past_the_gate_with_a_used_plan_claims_a_fresh_one() {
+    let mut story = Story::of("vpc");
+    story.resolved('a', "vpc");
+    story.plans("vpc +1");
+    let first = story.apply("vpc");
+    story.claim("vpc").unwrap();
+    story.dispatch_ends(&first, "vpc");
+
+    story.apply("vpc");
+    assert_eq!(story.row("vpc").behind, ["vpc"]);
+    renewed(&mut story, "vpc +1");
+
+    assert_eq!(story.claim("vpc"), Ok(()));
+}
+
+#[test]
 fn a_plan_that_is_being_made_again_cannot_be_claimed() {
     let mut story = behind(USUAL);
     let id = story.run().id.clone();

@@ -163,7 +163,7 @@ mod tests {
         let url = format!("sqlite://{}", dir.path().join("test.db").display());
         let store = crate::store::sqlite::open(&url, 2).await.unwrap();
         let refuse = "create trigger refuse before insert on deliveries when new.id = 'bad'
-                      begin select raise(abort, 'no'); end";
+                      begin select raise(abort, 'this one is refused'); end";
         sqlx::query(refuse).execute(&store.writer).await.unwrap();
         let turns = store.arrivals.turns.acquire_many(u32::try_from(STATEMENTS_MAX).unwrap()).await.unwrap();
         let store_one = async |id| store.queue_delivery(id, "push", "{}", 1).await;
@@ -174,7 +174,7 @@ mod tests {
         });
 
         assert!(matches!((&a, &b), (Ok(Stored::Queued), Ok(Stored::Queued))), "{a:?} {b:?}");
-        assert!(bad.unwrap_err().to_string().contains("no"));
+        assert!(crate::causes::chain(&bad.unwrap_err()).contains("this one is refused"));
         assert!(matches!(store_one("a").await, Ok(Stored::Known)));
     }
 

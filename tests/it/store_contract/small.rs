@@ -165,7 +165,7 @@ async fn claim_names(store: &AStore, names: &[String]) {
 }
 
 pub async fn names_of_the_clock_are_forgotten_and_names_of_events_stay(store: AStore) {
-    let stays = ["comment:7:1", "merge:7:1:abc", "merged:7:1:abc", "drift_clean:s:r", "a name"].map(str::to_owned);
+    let stays = ["comment:7:1", "merge:7:1:abc", "merged:7:1:abc", "drift_closed:s:r:40", "a name"].map(str::to_owned);
     let old = [
         once::slot(JobKind::Reconcile, 60_000),
         once::slot(JobKind::SyncInstallations, 0),
