@@ -32,7 +32,7 @@ use world::World;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Seeds of a plain `cargo test`, in which everything is met: two and a half minutes on two cores.
+/// Seeds of a plain `cargo test`, in which everything is met: two minutes on two cores.
 const SEEDS: u64 = 2_000;
 /// Seeds that broke a promise once.
 const KNOWN: [u64; 1] = [368];
