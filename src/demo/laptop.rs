@@ -327,13 +327,7 @@ async fn ports_of(servers: usize, known: u16) -> anyhow::Result<Vec<u16>> {
         return Ok(vec![known]);
     }
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", known)).await?;
-    let mut ports = Vec::new();
-    while ports.len() < servers {
-        let port = free_port(0)?;
-        if !ports.contains(&port) {
-            ports.push(port);
-        }
-    }
+    let ports = (0..servers).map(|_| free_port(0)).collect::<anyhow::Result<Vec<u16>>>()?;
     Balancer::open(listener, ports.iter().map(|port| format!("http://127.0.0.1:{port}")).collect());
     Ok(ports)
 }

@@ -1,8 +1,8 @@
 //! `stackorder demo`: everything a team's setup consists of, on one machine and without a network.
 //!
 //! - `laptop`: everything that runs; `serve` and `server_process`: its server; `control`: the line to it.
-//! - `doubler`: sends every report twice; `balancer`: stands in front of several servers; `ports`: where they listen; `relay`: passing a
-//!   request on.
+//! - `doubler`: sends every report twice; `balancer`: stands in front of several servers; `relay`: how both pass a request on.
+//! - `ports`: where everything listens.
 //! - `play`: staying up for a person; `story`: playing the whole life by itself.
 //! - `tool`: which tool the jobs run.
 //! - `s3`: the store that holds the tool's state, reached as a plain HTTP proxy so that no HCL has to change.

@@ -2,6 +2,8 @@
 
 use std::net::TcpListener;
 use std::ops::Range;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context as _;
 use rand::RngExt as _;
@@ -10,7 +12,8 @@ use rand::RngExt as _;
 /// moment would be taken.
 const QUIET: Range<u16> = 20_000..32_768;
 
-/// The wanted port, or with 0 a free one that stays free for as long as nobody asks for exactly this one.
+/// The wanted port, or with 0 a free one that stays free for as long as nobody asks for exactly this one. No two calls of a
+/// process find the same.
 ///
 /// # Errors
 /// A taken port is one clear sentence before anything is made.
@@ -20,8 +23,9 @@ pub fn free_port(wanted: u16) -> anyhow::Result<u16> {
         bind(wanted).with_context(|| format!("port {wanted} is in use"))?;
         return Ok(wanted);
     }
-    let first = rand::rng().random_range(QUIET);
-    let mut all = (first..QUIET.end).chain(QUIET.start..first);
+    // Two processes begin at different places.
+    static NEXT: LazyLock<AtomicUsize> = LazyLock::new(|| AtomicUsize::new(rand::rng().random_range(0..QUIET.len())));
+    let mut all = QUIET.map(|_| QUIET.start + (NEXT.fetch_add(1, Ordering::Relaxed) % QUIET.len()) as u16);
     all.find(|port| bind(*port).is_ok()).context("no port is free")
 }
 
@@ -33,6 +37,7 @@ mod tests {
     fn a_taken_port_is_named_and_any_free_one_is_found() {
         let port = free_port(0).unwrap();
         assert!(QUIET.contains(&port));
+        assert_ne!(free_port(0).unwrap(), port, "nobody listens there yet, and it is given away");
         let _taken = TcpListener::bind(("127.0.0.1", port)).unwrap();
         assert_eq!(free_port(port).unwrap_err().to_string(), format!("port {port} is in use"));
     }

@@ -64,7 +64,8 @@ impl App {
             let told = self.store.audit_count("command_rate_limited", &target, Some(number), since).await?;
             return self.decide_comment(repo, &comment, |next| rate_limited(next, &comment, told > 0)).await;
         }
-        self.react(repo, &comment, "eyes").await?;
+        self.store.add_job(&reaction(repo.id, comment.id, "eyes", self.now())).await?;
+        self.bells.ring(Queue::Outbox);
         if let Some(flag) = comment.command.keys.iter().find(|key| key.starts_with('-')) {
             let reason = format!("{} is a flag, and commands take stacks only", escape::code(flag));
             let refusal = Outcome::refused(&reason, refused_text(&comment.command, &reason));
@@ -133,12 +134,6 @@ impl App {
             true
         })
         .await
-    }
-
-    pub(super) async fn react(&self, repo: &Repo, comment: &CommandComment, which: &str) -> Result<()> {
-        self.store.add_job(&reaction(repo.id, comment.id, which, self.now())).await?;
-        self.bells.ring(Queue::Outbox);
-        Ok(())
     }
 
     async fn unlock_commented(&self, repo: &Repo, comment: &CommandComment) -> Result<()> {

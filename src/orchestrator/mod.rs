@@ -7,8 +7,8 @@
 //! - `runner_calls`: what jobs and keys call: register, upload, claim, result, verdict, manual runs; `unlock`: what a key may free.
 //! - `actor`: who asks over the API in a person's place; `reruns`, `apply_requests`: what is asked for there.
 //! - `installations`, `pull_requests`, `comments`, `workflow_runs`: one file per kind of webhook.
-//! - `plans`, `applies`: starting dispatched plans and applies; `plan_workflows`: running a plan workflow again; `lost_merges`: a lock that only a lost event kept;
-//!   `deployments`: whether their jobs may go on to an environment.
+//! - `plans`, `applies`: starting dispatched plans and applies; `deployments`: whether their jobs may go on to an environment.
+//! - `plan_workflows`: running a lost plan workflow again; `lost_merges`: a lock that only a lost event kept.
 //! - `promotions`: queued applies that a decision lets start, in its own commit.
 //! - `cross_repo`: plans in other repositories after an apply.
 //! - `dispatches`, `rendering`: the jobs that write to GitHub.
