@@ -85,6 +85,7 @@ async fn serve(
         private_key_pem: settings.app.private_key_pem.clone(),
         clock: clock.clone(),
         user_agent: format!("stackorder/{}", env!("CARGO_PKG_VERSION")),
+        writes: settings.writes,
     })
     .map_err(|error| ServeError::GitHub(error.to_string()))?;
     let oidc = OidcVerifier::new(

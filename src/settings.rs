@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use secrecy::SecretString;
 
 use crate::clock::{HOUR_MS, MINUTE_MS, Millis, SECOND_MS};
+use crate::github::budget::Allowance;
 use crate::github::workflow_pin::WorkflowPin;
 use crate::store::Retention;
 
@@ -23,6 +24,8 @@ pub struct Settings {
     pub oidc_jwks_url: String,
     pub oidc_audience: String,
     pub required_workflow: Option<WorkflowPin>,
+    /// What each installation may write to GitHub.
+    pub writes: Allowance,
     pub workers: u32,
     pub retention: Retention,
     /// Anyone who reaches the address may read every page; for a laptop or a network you trust.
@@ -79,6 +82,10 @@ impl Settings {
             oidc_jwks_url: reader.url("GITHUB_OIDC_JWKS_URL", Some(&jwks_default)),
             oidc_audience: reader.optional("STACKORDER_OIDC_AUDIENCE").unwrap_or_else(|| base_url.clone()),
             required_workflow: reader.workflow_pin(),
+            writes: Allowance {
+                per_minute: reader.allowance("GITHUB_WRITES_PER_MINUTE", Allowance::default().per_minute),
+                per_hour: reader.allowance("GITHUB_WRITES_PER_HOUR", Allowance::default().per_hour),
+            },
             retention: Retention {
                 plan_text_ms: reader.duration("STACKORDER_PLAN_TEXT_RETENTION", 720 * HOUR_MS),
                 events_ms: reader.duration("STACKORDER_EVENT_RETENTION", 168 * HOUR_MS),
@@ -143,6 +150,15 @@ impl Reader<'_> {
                 self.problem(variable, format!("{value:?} is no positive integer"));
                 default
             }
+        }
+    }
+
+    /// A positive integer, or `none` for no limit.
+    fn allowance(&mut self, variable: &'static str, default: Option<u32>) -> Option<u32> {
+        match self.optional(variable).as_deref() {
+            None => default,
+            Some("none") => None,
+            Some(_) => Some(self.positive(variable, 1)),
         }
     }
 
@@ -252,6 +268,15 @@ mod tests {
         assert_eq!(settings.listen.port(), 8080);
         assert_eq!(settings.database_connections, 20);
         assert!(settings.oidc_jwks_url.ends_with("/.well-known/jwks"));
+    }
+
+    #[test]
+    fn what_may_be_written_is_githubs_limit_unless_said_otherwise() {
+        let writes = |pairs: &[(&str, &str)]| Settings::from_environment(&variables(pairs)).map(|read| read.writes);
+        assert_eq!(writes(&[]).unwrap(), Allowance { per_minute: Some(80), per_hour: Some(500) });
+        let said = writes(&[("GITHUB_WRITES_PER_MINUTE", "30"), ("GITHUB_WRITES_PER_HOUR", "none")]).unwrap();
+        assert_eq!(said, Allowance { per_minute: Some(30), per_hour: None });
+        assert_eq!(writes(&[("GITHUB_WRITES_PER_HOUR", "0")]).unwrap_err()[0].variable, "GITHUB_WRITES_PER_HOUR");
     }
 
     #[test]

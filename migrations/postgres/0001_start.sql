@@ -215,6 +215,7 @@ create table rendered (
     name text not null,
     github_id bigint not null,
     digest text not null,
+    written_at bigint not null,
     primary key (scope, name)
 );
 

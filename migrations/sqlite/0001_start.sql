@@ -215,6 +215,7 @@ create table rendered (
     name text not null,
     github_id integer not null,
     digest text not null,
+    written_at integer not null,
     primary key (scope, name)
 ) strict;
 

@@ -19,6 +19,9 @@ pub enum GitHubError {
     /// A 4xx that is no rate limit: asking again cannot help.
     #[error("GitHub answered {status} to {what}: {message}")]
     Permanent { status: u16, what: String, message: String },
+    /// Not sent, because it would be too much for GitHub now; nothing is wrong, and it is due again at this time.
+    #[error("{what} waits until GitHub may be written to again")]
+    Deferred { what: String, until: Millis },
     /// Network, time-out, 5xx or a rate limit: ask again, not before `retry_at` where GitHub said so.
     #[error("GitHub cannot be asked for {what}: {message}")]
     Temporary { what: String, message: String, retry_at: Option<Millis> },
@@ -40,6 +43,17 @@ pub struct InstallationFacts {
     pub account: String,
     pub account_type: String,
     pub suspended: bool,
+}
+
+/// One attempt to deliver a webhook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HookDelivery {
+    pub id: i64,
+    /// What all attempts of one delivery share: the id it arrives with.
+    pub guid: String,
+    pub delivered_at: Millis,
+    /// Answered with a 2xx.
+    pub accepted: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,8 +134,14 @@ pub struct DispatchRequest {
 
 #[async_trait]
 pub trait Api: Send + Sync {
+    /// Shortest time between two edits of the same comment or check in this repository (design §8).
+    fn edit_every(&self, repo: &RepoRef) -> Millis;
     /// `<slug>[bot]`: whose comments are ours.
     async fn bot_login(&self) -> Result<String>;
+    /// Attempts to deliver a webhook to this App since a time, newest first; at most what GitHub keeps.
+    async fn hook_deliveries(&self, since: Millis) -> Result<Vec<HookDelivery>>;
+    /// Asks for one more attempt of a delivery; `NotFound` when GitHub does not keep it any more.
+    async fn redeliver(&self, attempt: i64) -> Result<()>;
     async fn installations(&self) -> Result<Vec<InstallationFacts>>;
     async fn installation_repositories(&self, installation_id: i64) -> Result<Vec<RepositoryFacts>>;
     async fn repository(&self, repo: &RepoRef) -> Result<RepositoryFacts>;

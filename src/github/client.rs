@@ -10,6 +10,7 @@ mod actions;
 mod call;
 mod checks;
 mod comments;
+mod hooks;
 mod pages;
 mod pulls;
 mod repos;
@@ -30,10 +31,12 @@ use secrecy::SecretString;
 use tokio::sync::OnceCell;
 
 use super::api::{
-    Api, ArtifactFacts, Check, CheckRunFacts, Comment, Comparison, DispatchRequest, InstallationFacts, Issue, JobFacts,
-    Membership, Permission, PullRequest, Reaction, RepoRef, RepositoryFacts, Result, Review, WorkflowRunFacts,
+    Api, ArtifactFacts, Check, CheckRunFacts, Comment, Comparison, DispatchRequest, HookDelivery, InstallationFacts,
+    Issue, JobFacts, Membership, Permission, PullRequest, Reaction, RepoRef, RepositoryFacts, Result, Review,
+    WorkflowRunFacts,
 };
 use super::app_token::AppTokens;
+use super::budget::{Allowance, Budget, Quota};
 use crate::clock::{Clock, Millis};
 use crate::ids::Sha;
 
@@ -51,6 +54,8 @@ pub struct ClientSettings {
     pub clock: Arc<dyn Clock>,
     /// `stackorder/<version>`.
     pub user_agent: String,
+    /// What each installation may write.
+    pub writes: Allowance,
 }
 
 /// What makes a client impossible: wrong settings, or a machine without root certificates.
@@ -66,14 +71,6 @@ pub enum ClientError {
     Http(#[source] reqwest::Error),
 }
 
-/// The quota of one installation, as the newest answer told it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quota {
-    pub limit: u32,
-    pub remaining: u32,
-    pub resets_at: Millis,
-}
-
 pub struct GitHubClient {
     root: ApiRoot,
     transport: Transport,
@@ -82,6 +79,8 @@ pub struct GitHubClient {
     pause: Arc<dyn Pause>,
     etags: EtagCache,
     quotas: Mutex<BTreeMap<i64, Quota>>,
+    writes: Allowance,
+    budgets: Mutex<BTreeMap<i64, Budget>>,
     bot_login: OnceCell<String>,
 }
 
@@ -94,7 +93,7 @@ impl GitHubClient {
     /// A client that waits between tries as told.
     pub fn with_pause(settings: ClientSettings, pause: Arc<dyn Pause>) -> std::result::Result<Self, ClientError> {
         super::install_crypto();
-        let ClientSettings { api_url, app_id, private_key_pem, clock, user_agent } = settings;
+        let ClientSettings { api_url, app_id, private_key_pem, clock, user_agent, writes } = settings;
         let root = ApiRoot::parse(&api_url).ok_or(ClientError::ApiUrl(api_url))?;
         let agent = HeaderValue::from_str(&user_agent).map_err(|_| ClientError::UserAgent(user_agent))?;
         Ok(Self {
@@ -105,6 +104,8 @@ impl GitHubClient {
             pause,
             etags: EtagCache::default(),
             quotas: Mutex::default(),
+            writes,
+            budgets: Mutex::default(),
             bot_login: OnceCell::new(),
         })
     }
@@ -117,8 +118,23 @@ impl GitHubClient {
 
 #[async_trait]
 impl Api for GitHubClient {
+    fn edit_every(&self, repo: &RepoRef) -> Millis {
+        let budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
+        budgets
+            .get(&repo.installation_id)
+            .map_or_else(|| Budget::default().edit_every(self.writes), |budget| budget.edit_every(self.writes))
+    }
+
     async fn bot_login(&self) -> Result<String> {
         self.bot_login.get_or_try_init(|| repos::bot_login(self)).await.cloned()
+    }
+
+    async fn hook_deliveries(&self, since: Millis) -> Result<Vec<HookDelivery>> {
+        hooks::deliveries(self, since).await
+    }
+
+    async fn redeliver(&self, attempt: i64) -> Result<()> {
+        hooks::redeliver(self, attempt).await
     }
 
     async fn installations(&self) -> Result<Vec<InstallationFacts>> {

@@ -2,6 +2,7 @@
 //!
 //! - `api`: what we need of GitHub, in our types.
 //! - `client`: that trait over REST, with retries, paging and rate limits.
+//! - `budget`: how much is written, and what goes first.
 //! - `setup`: how the App and its repositories are set up, which only `admin doctor` asks.
 //! - `app_token`: the App's JWT, and one cached token per installation.
 //! - `webhook`: whether a delivery is GitHub's, and what it says.
@@ -10,6 +11,7 @@
 
 pub mod api;
 pub mod app_token;
+pub mod budget;
 pub mod client;
 pub mod oidc;
 pub mod setup;

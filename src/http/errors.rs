@@ -105,9 +105,9 @@ impl From<CallError> for ApiError {
             CallError::Locked { message, conflicts } => {
                 Self::new(StatusCode::LOCKED, "locked", message).with(json!({ "conflicts": conflicts }))
             }
-            CallError::Failed(Error::GitHub(GitHubError::Temporary { what, .. })) => {
-                Self::unavailable(format!("GitHub cannot be asked for {what}"))
-            }
+            CallError::Failed(Error::GitHub(
+                GitHubError::Temporary { what, .. } | GitHubError::Deferred { what, .. },
+            )) => Self::unavailable(format!("GitHub cannot be asked for {what}")),
             CallError::Failed(Error::GitHub(GitHubError::NotFound { what })) => {
                 Self::not_found(format!("GitHub has no {what}"))
             }

@@ -55,6 +55,7 @@ impl App {
                 tracing::warn!(dispatch = %dispatch_id, "GitHub could not take a dispatch; it is sent again");
                 Ok(())
             }
+            Err(error @ GitHubError::Deferred { .. }) => Err(error.into()),
             Err(GitHubError::Permanent { status, message, .. }) => {
                 self.decide(&subject, |next| progress::reject_dispatch(next, dispatch_id, status, &message)).await?;
                 Ok(())

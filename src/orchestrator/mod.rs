@@ -8,7 +8,8 @@
 //! - `actor`: who asks over the API in a person's place; `reruns`, `apply_requests`: what is asked for there.
 //! - `installations`, `pull_requests`, `comments`, `workflow_runs`: one file per kind of webhook.
 //! - `plans`, `applies`: starting dispatched plans and applies; `deployments`: whether their jobs may go on to an environment.
-//! - `plan_workflows`: running a lost plan workflow again; `lost_merges`: a lock that only a lost event kept.
+//! - `plan_workflows`: running a lost plan workflow again; `lost_merges`: a lock that only a lost event kept;
+//!   `missed_deliveries`: asking for lost webhooks again.
 //! - `promotions`: queued applies that a decision lets start, in its own commit.
 //! - `cross_repo`: plans in other repositories after an apply.
 //! - `dispatches`, `rendering`: the jobs that write to GitHub.
@@ -42,6 +43,7 @@ mod drift;
 mod installations;
 mod lock_reminders;
 mod lost_merges;
+mod missed_deliveries;
 mod plan_workflows;
 mod plans;
 mod promotions;

@@ -8,7 +8,8 @@ use sha2::{Digest, Sha256};
 
 use super::bells::Queue;
 use super::workers::{LEASE_MS, RENEW_EVERY, while_held};
-use super::{App, Result, repo_ref};
+use super::{App, Error, Result, repo_ref};
+use crate::clock::Millis;
 use crate::github::api::{Check, GitHubError, Reaction, RepoRef};
 use crate::ids::{RunId, Sha, StackKey, hex};
 use crate::render::{self, Context};
@@ -26,6 +27,32 @@ const STICKY: &str = "sticky";
 
 /// In place of the id of a check that is being created: it may be there, or not.
 const BEING_CREATED: i64 = -1;
+
+/// What came too early to be written now: the rendering goes on with the rest and comes back for it.
+#[derive(Debug, Default)]
+struct Later {
+    earliest: Option<Millis>,
+}
+
+impl Later {
+    /// Keeps when it may be tried again; other failures end the rendering.
+    fn take(&mut self, written: Result<Option<Millis>>) -> Result<()> {
+        let until = match written {
+            Err(Error::GitHub(GitHubError::Deferred { until, .. })) => Some(until),
+            written => written?,
+        };
+        self.earliest = self.earliest.into_iter().chain(until).min();
+        Ok(())
+    }
+
+    fn end(self) -> Result<()> {
+        self.earliest.map_or(Ok(()), |until| Err(deferred("a rendering", until)))
+    }
+}
+
+fn deferred(what: &str, until: Millis) -> Error {
+    Error::GitHub(GitHubError::Deferred { what: what.to_owned(), until })
+}
 
 /// Whether a rendering was done, or somebody else is at it.
 pub(super) enum Turn {
@@ -82,22 +109,29 @@ impl App {
         }
         let context = self.context(&scene).await?;
         let github = repo_ref(&scene.repo);
-        self.write_checks(&github, &render::checks::desired(&scene, &context)).await?;
+        let mut later = Later::default();
+        // What a merge waits for, then what everybody reads, then what says the same once more (design §8).
+        let (of_stacks, roll_ups): (Vec<Check>, Vec<Check>) =
+            render::checks::desired(&scene, &context).into_iter().partition(Check::is_of_one_stack);
+        later.take(self.write_checks(&github, &roll_ups).await)?;
         for (sha, run) in superseded_commits(&scene) {
             let existing = self.store.rendered_in(&checks_scope(&github, &sha)).await?;
             let names: BTreeSet<String> = existing.into_keys().collect();
-            self.write_checks(&github, &render::checks::superseded(&scene, &run, &names, &context)).await?;
+            let superseded = render::checks::superseded(&scene, &run, &names, &context);
+            later.take(self.write_checks(&github, &superseded).await)?;
         }
         if let Some(body) = render::sticky::comment(&scene, &context) {
-            self.write_own_comment(&github, number, STICKY, render::sticky::MARKER, &body, true).await?;
+            later.take(self.write_own_comment(&github, number, STICKY, render::sticky::MARKER, &body, true).await)?;
         }
         for run in scene.runs.values().filter(|run| run.mode == Mode::Apply) {
             if let Some(body) = render::run_comment::comment(&scene, &run.id, &context) {
                 let marker = render::run_comment::marker(&run.id);
-                self.write_own_comment(&github, number, &format!("run:{}", run.id), &marker, &body, false).await?;
+                let name = format!("run:{}", run.id);
+                later.take(self.write_own_comment(&github, number, &name, &marker, &body, false).await)?;
             }
         }
-        Ok(())
+        later.take(self.write_checks(&github, &of_stacks).await)?;
+        later.end()
     }
 
     async fn context(&self, scene: &Scene) -> Result<Context> {
@@ -133,31 +167,46 @@ impl App {
         })
     }
 
-    /// In their order. What was noted of all checks of a commit is read at once: most of them are as they were.
-    pub(super) async fn write_checks(&self, github: &RepoRef, checks: &[Check]) -> Result<()> {
+    /// In their order; when the first that came too early may be written. What was noted of all checks of a commit is read at
+    /// once: most of them are as they were.
+    pub(super) async fn write_checks(&self, github: &RepoRef, checks: &[Check]) -> Result<Option<Millis>> {
+        let mut too_early = None;
         let mut known: BTreeMap<&Sha, BTreeMap<String, Rendered>> = BTreeMap::new();
         for check in checks {
             if !known.contains_key(&check.head_sha) {
                 let scope = checks_scope(github, &check.head_sha);
                 known.insert(&check.head_sha, self.store.rendered_in(&scope).await?);
             }
-            self.write_check(github, check, known[&check.head_sha].get(&check.name)).await?;
+            let until = self.write_check(github, check, known[&check.head_sha].get(&check.name)).await?;
+            too_early = too_early.into_iter().chain(until).min();
         }
-        Ok(())
+        Ok(too_early)
     }
 
-    /// Updates by id, creates when unknown or gone, and sends nothing that GitHub already has.
+    /// When something written before may be edited again, if that is not now.
+    fn too_early(&self, github: &RepoRef, known: &Rendered) -> Option<Millis> {
+        let until = known.written_at + self.github.edit_every(github);
+        (until > self.now()).then_some(until)
+    }
+
+    /// Updates by id, creates when unknown or gone, and sends nothing that GitHub already has. When it may, if that is too
+    /// early now.
     ///
     /// That it is about to be written is noted first: whoever comes after a writer that died knows that what was noted as
     /// written before may not be what GitHub shows.
-    async fn write_check(&self, github: &RepoRef, check: &Check, known: Option<&Rendered>) -> Result<()> {
+    async fn write_check(&self, github: &RepoRef, check: &Check, known: Option<&Rendered>) -> Result<Option<Millis>> {
         let scope = checks_scope(github, &check.head_sha);
         let digest = digest_of_check(check);
         if known.is_some_and(|known| known.digest == digest) {
-            return Ok(());
+            return Ok(None);
         }
         let id = known.map(|known| known.github_id);
-        let begun = Rendered { github_id: id.unwrap_or(BEING_CREATED), digest: String::new() };
+        if id != Some(BEING_CREATED)
+            && let Some(until) = known.and_then(|known| self.too_early(github, known))
+        {
+            return Ok(Some(until));
+        }
+        let begun = Rendered { github_id: id.unwrap_or(BEING_CREATED), digest: String::new(), written_at: self.now() };
         self.store.save_rendered(&scope, &check.name, &begun).await?;
         let id = match id {
             Some(BEING_CREATED) => self.find_own_check(github, check).await?,
@@ -175,7 +224,9 @@ impl App {
             Some(id) => id,
             None => self.github.create_check(github, check).await?,
         };
-        Ok(self.store.save_rendered(&scope, &check.name, &Rendered { github_id: id, digest }).await?)
+        let written = Rendered { github_id: id, digest, written_at: self.now() };
+        self.store.save_rendered(&scope, &check.name, &written).await?;
+        Ok(None)
     }
 
     /// The check that a writer may have created before it died.
@@ -187,7 +238,8 @@ impl App {
         Ok(own.map(|one| one.id).max())
     }
 
-    /// One comment of ours, found by id, else by marker and author. A deleted one comes back only if `recreate`.
+    /// One comment of ours, found by id, else by marker and author. A deleted one comes back only if `recreate`. When it may be
+    /// written, if that is too early now.
     async fn write_own_comment(
         &self,
         github: &RepoRef,
@@ -196,12 +248,15 @@ impl App {
         marker: &str,
         body: &str,
         recreate: bool,
-    ) -> Result<()> {
+    ) -> Result<Option<Millis>> {
         let scope = format!("pr:{}:{number}", github.id);
         let digest = digest_of(body);
         let known = self.store.rendered(&scope, name).await?;
         if known.as_ref().is_some_and(|known| known.digest == digest || (known.github_id == 0 && !recreate)) {
-            return Ok(());
+            return Ok(None);
+        }
+        if let Some(until) = known.as_ref().and_then(|known| self.too_early(github, known)) {
+            return Ok(Some(until));
         }
         if let Some(known) = &known {
             let begun = Rendered { digest: String::new(), ..known.clone() };
@@ -225,7 +280,9 @@ impl App {
                 None => self.github.create_comment(github, number, body).await?,
             },
         };
-        Ok(self.store.save_rendered(&scope, name, &Rendered { github_id: id, digest }).await?)
+        let written = Rendered { github_id: id, digest, written_at: self.now() };
+        self.store.save_rendered(&scope, name, &written).await?;
+        Ok(None)
     }
 
     /// The oldest comment of ours with this first line; later duplicates are deleted.
@@ -250,7 +307,11 @@ impl App {
         let marker = format!("<!-- stackorder:note:{name} -->");
         let body =
             format!("{marker}\n{}", render::escape::cut_markdown(body, render::COMMENT_BYTES_MAX - marker.len() - 1));
-        self.write_own_comment(&repo_ref(repo), number, &format!("note:{name}"), &marker, &body, false).await
+        let name = format!("note:{name}");
+        match self.write_own_comment(&repo_ref(repo), number, &name, &marker, &body, false).await? {
+            Some(until) => Err(deferred("a comment", until)),
+            None => Ok(()),
+        }
     }
 
     /// The comment that tells how an apply ended, and a look at its pull request if it still holds locks.

@@ -25,6 +25,7 @@ impl App {
             return Ok(());
         }
         self.slot(JobKind::Reconcile, now, MINUTE_MS, 0).await?;
+        self.slot(JobKind::MissedDeliveries, now, HOUR_MS, 0).await?;
         self.slot(JobKind::OpenPullRequests, now, HOUR_MS, 0).await?;
         self.slot(JobKind::Prune, now, HOUR_MS, 0).await?;
         self.slot(JobKind::StaleLocks, now, DAY_MS, 8 * HOUR_MS).await?;
@@ -59,7 +60,7 @@ impl App {
     /// What a process does once when it starts.
     pub async fn enqueue_start(&self) -> Result<()> {
         let now = self.now();
-        for kind in [JobKind::SyncInstallations, JobKind::OpenPullRequests] {
+        for kind in [JobKind::SyncInstallations, JobKind::MissedDeliveries, JobKind::OpenPullRequests] {
             self.store.add_job(&NewJob::keyed(kind, format!("{}:start", kind.as_str()), json!({}), now)).await?;
         }
         self.bells.ring_all();

@@ -178,6 +178,9 @@ fn outcome_of<T>(app: &App, handled: Handled<T>, attempts: u32) -> Outcome {
             tracing::warn!(reason, "a payload that no retry could mend");
             return Outcome::Done;
         }
+        Handled::Ended(Err(Error::GitHub(GitHubError::Deferred { until, .. }))) => {
+            return Outcome::Unstarted { at: until };
+        }
         Handled::Ended(Err(error)) => error,
         Handled::TookTooLong => Error::Invalid("it took longer than five minutes".to_owned()),
         Handled::Panicked => Error::Invalid("the handler panicked; the log says where".to_owned()),
@@ -186,7 +189,7 @@ fn outcome_of<T>(app: &App, handled: Handled<T>, attempts: u32) -> Outcome {
     let text = chain(&error);
     let asked_for = match &error {
         Error::GitHub(GitHubError::Temporary { retry_at, .. }) => *retry_at,
-        Error::GitHub(GitHubError::NotFound { .. } | GitHubError::Permanent { .. }) => {
+        Error::GitHub(GitHubError::NotFound { .. } | GitHubError::Permanent { .. } | GitHubError::Deferred { .. }) => {
             return Outcome::Dead { error: text };
         }
         Error::Store(_) | Error::Invalid(_) => None,
@@ -293,6 +296,7 @@ impl App {
         match job.kind {
             JobKind::SyncInstallations => self.sync_installations().await?,
             JobKind::Reconcile => self.reconcile().await?,
+            JobKind::MissedDeliveries => self.ask_for_missed_deliveries().await?,
             JobKind::OpenPullRequests => self.look_at_open_pull_requests().await?,
             JobKind::StaleLocks => self.remind_of_locks().await?,
             JobKind::Prune => drop(self.store.prune(self.now(), retention).await?),
@@ -376,6 +380,7 @@ impl App {
             }
             JobKind::SyncInstallations
             | JobKind::Reconcile
+            | JobKind::MissedDeliveries
             | JobKind::OpenPullRequests
             | JobKind::StaleLocks
             | JobKind::Prune

@@ -43,3 +43,10 @@ pub struct Check {
     /// The run's id.
     pub external_id: String,
 }
+
+impl Check {
+    /// A stack's own check, or a verdict on one; else a roll-up, or `stackorder/resolve`.
+    pub fn is_of_one_stack(&self) -> bool {
+        self.name.contains(": ")
+    }
+}

@@ -51,6 +51,7 @@ fn time_of(name: &str) -> Option<Millis> {
         DRIFT_FIRE => last.parse().ok(),
         kind => match JobKind::parse(kind).ok()? {
             JobKind::Reconcile
+            | JobKind::MissedDeliveries
             | JobKind::OpenPullRequests
             | JobKind::Prune
             | JobKind::StaleLocks

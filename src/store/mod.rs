@@ -256,6 +256,7 @@ pub struct Rendered {
     pub github_id: i64,
     /// Digest of what was written, so that equal content is not sent twice.
     pub digest: String,
+    pub written_at: Millis,
 }
 
 /// Which runs a list shows; every field narrows.

@@ -185,6 +185,7 @@ impl World {
             private_key_pem: settings.app.private_key_pem.clone(),
             clock: self.clock.clone(),
             user_agent: "stackorder/test".to_owned(),
+            writes: settings.writes,
         })
         .unwrap();
         let found = findings(&examine(&settings, &github, &*self.clock, &[]).await);

@@ -40,6 +40,7 @@ pub(super) async fn run(args: &DoctorArgs, format: Format) -> anyhow::Result<Out
         private_key_pem: settings.app.private_key_pem.clone(),
         clock: clock.clone(),
         user_agent: format!("stackorder/{}", env!("CARGO_PKG_VERSION")),
+        writes: settings.writes,
     })?;
     let found = findings(&examine(&settings, &github, &*clock, &only).await);
     match format {

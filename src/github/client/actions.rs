@@ -10,6 +10,7 @@ use super::call::Call;
 use super::send::unreadable;
 use crate::clock::{MINUTE_MS, Millis, parse_rfc3339, rfc3339};
 use crate::github::api::{ArtifactFacts, DispatchRequest, GitHubError, JobFacts, RepoRef, Result, WorkflowRunFacts};
+use crate::github::budget::Urgency;
 use crate::ids::Sha;
 
 const RUN_WORKFLOW: &str = "stackorder-run.yml";
@@ -24,7 +25,8 @@ pub(super) async fn dispatch(client: &GitHubClient, repo: &RepoRef, request: &Di
     }
     let wave = format!("wave {} of run {}", request.wave, request.run_id);
     let segments = ["actions", "workflows", RUN_WORKFLOW, "dispatches"];
-    let call = client.root.repo_call(Method::POST, repo, &segments, &format!("dispatch of {wave}"))?.once();
+    let call = client.root.repo_call(Method::POST, repo, &segments, &format!("dispatch of {wave}"))?;
+    let call = call.once().urgency(Urgency::Progress);
     let answer = match client.send(&call.clone().json(&Dispatch::of(request, true))).await {
         Err(GitHubError::Permanent { status: 400 | 422, message, .. }) if message.contains("return_run_details") => {
             client.send(&call.json(&Dispatch::of(request, false))).await?
@@ -144,7 +146,8 @@ pub(in crate::github) fn without_reference(mut path: String) -> String {
 
 /// Two calls would make two attempts, so an unclear answer is not repeated.
 pub(super) async fn rerun(client: &GitHubClient, repo: &RepoRef, id: i64) -> Result<()> {
-    client.tell(run_call(client, Method::POST, repo, id, "rerun", "another attempt")?.once()).await
+    let call = run_call(client, Method::POST, repo, id, "rerun", "another attempt")?;
+    client.tell(call.once().urgency(Urgency::Progress)).await
 }
 
 pub(super) async fn jobs(client: &GitHubClient, repo: &RepoRef, id: i64) -> Result<Vec<JobFacts>> {
@@ -234,7 +237,7 @@ pub(super) async fn answer_protection_rule(
     let state = if answer.approve { "approved" } else { "rejected" };
     let written = Written { environment_name: answer.environment, state, comment: answer.comment };
     let call = run_call(client, Method::POST, repo, id, "deployment_protection_rule", "protection rule")?;
-    match client.tell(call.json(&written)).await {
+    match client.tell(call.json(&written).urgency(Urgency::Progress)).await {
         Err(GitHubError::Permanent { status: 422, .. }) => Ok(()),
         told => told,
     }

@@ -6,6 +6,7 @@ use reqwest::{Method, Url};
 use serde::Serialize;
 
 use crate::github::api::{GitHubError, RepoRef, Result};
+use crate::github::budget::Urgency;
 
 /// Whose token a call carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub(super) struct Call {
     pub repeat: Repeat,
     /// Ask with the `ETag` of the last answer, which costs no quota when nothing changed.
     pub conditional: bool,
+    /// What it is written for, and so what it counts as; nothing for a read. A write that does not say is a comment.
+    pub urgency: Option<Urgency>,
     /// For error messages: `pull request 7 of acme/infra`.
     pub what: String,
 }
@@ -46,6 +49,7 @@ const PER_PAGE: &str = "100";
 
 impl Call {
     pub fn new(method: Method, url: Url, caller: Caller, what: impl Into<String>) -> Self {
+        let urgency = (method != Method::GET).then_some(Urgency::Comment);
         Self {
             method,
             url,
@@ -54,6 +58,7 @@ impl Call {
             accept: ACCEPT_JSON,
             repeat: Repeat::Harmless,
             conditional: false,
+            urgency,
             what: what.into(),
         }
     }
@@ -76,6 +81,11 @@ impl Call {
 
     pub fn once(mut self) -> Self {
         self.repeat = Repeat::Never;
+        self
+    }
+
+    pub fn urgency(mut self, urgency: Urgency) -> Self {
+        self.urgency = Some(urgency);
         self
     }
 

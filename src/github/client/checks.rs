@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::GitHubClient;
 use crate::github::api::{Check, CheckRunFacts, CheckStatus, RepoRef, Result};
+use crate::github::budget::Urgency;
 use crate::ids::Sha;
 
 /// What GitHub takes for a new check run and for a changed one; only the new one names its commit.
@@ -49,6 +50,11 @@ impl<'a> From<&'a Check> for Written<'a> {
     }
 }
 
+/// Roll-ups are what a merge may wait for.
+fn urgency(check: &Check) -> Urgency {
+    if check.is_of_one_stack() { Urgency::Detail } else { Urgency::RollUp }
+}
+
 pub(super) async fn create(client: &GitHubClient, repo: &RepoRef, check: &Check) -> Result<i64> {
     #[derive(Deserialize)]
     struct Created {
@@ -56,14 +62,14 @@ pub(super) async fn create(client: &GitHubClient, repo: &RepoRef, check: &Check)
     }
     let written = Written { head_sha: Some(check.head_sha.as_str()), ..check.into() };
     let call = client.root.repo_call(Method::POST, repo, &["check-runs"], &format!("check {}", check.name))?;
-    let created: Created = client.read(call.json(&written).once()).await?;
+    let created: Created = client.read(call.json(&written).once().urgency(urgency(check))).await?;
     Ok(created.id)
 }
 
 pub(super) async fn update(client: &GitHubClient, repo: &RepoRef, id: i64, check: &Check) -> Result<()> {
     let segments = ["check-runs", &id.to_string()];
     let call = client.root.repo_call(Method::PATCH, repo, &segments, &format!("check {}", check.name))?;
-    client.tell(call.json(&Written::from(check))).await
+    client.tell(call.json(&Written::from(check)).urgency(urgency(check))).await
 }
 
 pub(super) async fn list(

@@ -7,14 +7,15 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::GitHubClient;
 use super::call::{Call, Caller, Repeat};
 use super::pages::{PAGES_MAX, next_page};
 use super::retry::{self, Verdict};
 use super::transport::{Answer, NoAnswer};
-use super::{GitHubClient, Quota};
 use crate::clock::{HOUR_MS, Millis, SECOND_MS, parse_rfc3339};
 use crate::github::api::{GitHubError, Result};
 use crate::github::app_token::InstallationToken;
+use crate::github::budget::Quota;
 
 impl GitHubClient {
     /// Sends a call and reads its JSON answer.
@@ -28,15 +29,34 @@ impl GitHubClient {
     }
 
     /// All pages of a list, each as the type `Page`.
-    pub(super) async fn pages<Page: DeserializeOwned>(&self, mut call: Call) -> Result<Vec<Page>> {
+    pub(super) async fn pages<Page: DeserializeOwned>(&self, call: Call) -> Result<Vec<Page>> {
+        let what = call.what.clone();
+        // One more than it may have.
+        let pages = self.pages_until(call, PAGES_MAX + 1, |_| false).await?;
+        if pages.len() > PAGES_MAX {
+            let message = format!("the list has more than {PAGES_MAX} pages");
+            return Err(GitHubError::Permanent { status: 200, what, message });
+        }
+        Ok(pages)
+    }
+
+    /// Pages of a list up to the first that is enough, and no more than so many.
+    pub(super) async fn pages_until<Page: DeserializeOwned>(
+        &self,
+        mut call: Call,
+        most: usize,
+        is_enough: impl Fn(&Page) -> bool,
+    ) -> Result<Vec<Page>> {
         let mut pages = Vec::new();
-        while pages.len() < PAGES_MAX {
+        while pages.len() < most {
             let answer = self.send(&call).await?;
-            pages.push(parse(&answer, &call.what)?);
-            let Some(next) = answer.header("link").and_then(next_page) else { return Ok(pages) };
+            let page = parse(&answer, &call.what)?;
+            let enough = is_enough(&page);
+            pages.push(page);
+            let Some(next) = answer.header("link").and_then(next_page).filter(|_| !enough) else { break };
             call.url = self.on_origin(&call.url, next, &call.what)?;
         }
-        Err(permanent(200, &call, &format!("the list has more than {PAGES_MAX} pages")))
+        Ok(pages)
     }
 
     /// An address that GitHub named, if it is one of its own: only there may a token go.
@@ -54,6 +74,7 @@ impl GitHubClient {
         let mut url = call.url.clone();
         let (mut retries, mut redirects, mut renewed) = (0, 0, false);
         loop {
+            self.spend(call)?;
             let token = self.token(call.caller).await?;
             let kept = if call.conditional { self.etags.find(url.as_str()) } else { None };
             let etag = kept.as_ref().map(|(etag, _)| etag);
@@ -146,6 +167,15 @@ impl GitHubClient {
         // GitHub's tokens last an hour; an unreadable end must not make one that is never renewed.
         let expires_at = parse_rfc3339(&token.expires_at).unwrap_or_else(|| self.clock.now());
         Ok(InstallationToken { secret: token.token.into(), expires_at: expires_at.min(self.clock.now() + HOUR_MS) })
+    }
+
+    /// Counts a write, or says when there is room for it.
+    fn spend(&self, call: &Call) -> Result<()> {
+        let (Some(urgency), Caller::Installation(id)) = (call.urgency, call.caller) else { return Ok(()) };
+        let quota = self.quota(id);
+        let mut budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
+        let spent = budgets.entry(id).or_default().spend(urgency, self.writes, quota, self.clock.now());
+        spent.map_err(|until| GitHubError::Deferred { what: call.what.clone(), until })
     }
 
     fn note_quota(&self, caller: Caller, answer: &Answer) {

@@ -37,6 +37,7 @@ fn settings(api_url: String) -> ClientSettings {
         private_key_pem: TEST_KEY.into(),
         clock: Arc::new(HandClock::at(NOW)),
         user_agent: "stackorder/test".to_owned(),
+        writes: Allowance::default(),
     }
 }
 

@@ -26,6 +26,11 @@ pub struct Script {
     pub artifacts: Vec<ArtifactFacts>,
     pub issues: Vec<Issue>,
     pub plan_runs: Vec<WorkflowRunFacts>,
+    /// The log of the App's webhook, and which attempts it was asked to repeat.
+    pub deliveries: Vec<HookDelivery>,
+    pub redelivered: Vec<i64>,
+    /// Shortest time between two edits of one comment or check.
+    pub edit_every: Millis,
     /// Runs of the dispatched workflow.
     pub dispatched: Vec<WorkflowRunFacts>,
     /// What the answer to a dispatch says.
@@ -113,6 +118,9 @@ impl Scripted {
             artifacts: Vec::new(),
             issues: Vec::new(),
             plan_runs: Vec::new(),
+            deliveries: Vec::new(),
+            redelivered: Vec::new(),
+            edit_every: 0,
             dispatched: Vec::new(),
             answer_to_dispatch: Answer::Taken,
             last_id: 0,
@@ -163,6 +171,20 @@ fn nothing<T>() -> Result<T> {
 
 #[async_trait]
 impl Api for Scripted {
+    fn edit_every(&self, _: &RepoRef) -> Millis {
+        self.script().edit_every
+    }
+    async fn hook_deliveries(&self, since: Millis) -> Result<Vec<HookDelivery>> {
+        Ok(self.script().deliveries.iter().filter(|attempt| attempt.delivered_at >= since).cloned().collect())
+    }
+    async fn redeliver(&self, attempt: i64) -> Result<()> {
+        let mut script = self.script();
+        if !script.deliveries.iter().any(|known| known.id == attempt) {
+            return nothing();
+        }
+        script.redelivered.push(attempt);
+        Ok(())
+    }
     async fn bot_login(&self) -> Result<String> {
         Ok("stackorder[bot]".to_owned())
     }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::clock::HOUR_MS;
-use crate::github::api::{InstallationFacts, Reaction};
+use crate::clock::{DAY_MS, HOUR_MS};
+use crate::github::api::{HookDelivery, InstallationFacts, Reaction};
 use crate::github::webhook::InstallationEvent;
 use crate::run::apply_start::{self, ApplyRequest};
 use crate::run::plan_view::PlanView;
@@ -448,4 +448,28 @@ fn plan_workflow() -> WorkflowRunFacts {
         conclusion: String::new(),
         created_at: 0,
     }
+}
+
+#[tokio::test]
+async fn webhooks_that_did_not_arrive_are_asked_for_at_start_and_every_hour() {
+    let world = World::new().await;
+    let attempt = |id: i64, guid: &str, accepted| HookDelivery {
+        id,
+        guid: guid.to_owned(),
+        delivered_at: world.clock.now() - 10_000 + id,
+        accepted,
+    };
+    let too_old = HookDelivery { delivered_at: -4 * DAY_MS, ..attempt(1, "old", false) };
+    world.github.script().deliveries =
+        vec![attempt(4, "lost", false), attempt(3, "arrived", true), attempt(2, "late", false), too_old];
+    world.app.enqueue_start().await.unwrap();
+    world.settle().await;
+    assert_eq!(world.github.script().redelivered, [2, 4]);
+
+    // One of them arrived since.
+    world.github.script().deliveries.insert(0, attempt(5, "late", true));
+    world.clock.advance(HOUR_MS);
+    world.app.tick("server").await.unwrap();
+    world.settle().await;
+    assert_eq!(world.github.script().redelivered, [2, 4, 4]);
 }

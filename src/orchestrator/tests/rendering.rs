@@ -1,7 +1,9 @@
 //! What stands on GitHub, and what becomes of it when people or GitHub interfere.
 
 use super::*;
+use crate::clock::SECOND_MS;
 use crate::github::api::{Check, Conclusion};
+use crate::store::QueueFilter;
 
 impl World {
     /// Whether the pull request has the comment with this first line.
@@ -115,4 +117,26 @@ async fn what_is_decided_is_written_after_a_moment() {
     world.settle().await;
 
     assert!(world.check('a', "stackorder/plan").is_some());
+}
+
+#[tokio::test]
+async fn an_edit_that_comes_too_early_is_made_when_it_may_be_with_what_is_newest_then() {
+    let world = World::new().await;
+    world.github.script().edit_every = 5 * SECOND_MS;
+    world.plan(sha('a')).await;
+    world.comment(5, "ada", "stackorder apply vpc").await;
+    let check = || world.check('a', "stackorder/apply").unwrap();
+    let comments = || world.github.script().comments.clone();
+    let (first, written) = (check(), comments());
+    assert!(first.ends_with("Applying wave 0 of 1: 0 of 1 stack done"), "{first}");
+
+    world.jobs("vpc +1").await;
+    assert_eq!(check(), first);
+    assert_eq!(comments()[..written.len()], written, "nothing is edited twice within five seconds");
+
+    world.clock.advance(5 * SECOND_MS);
+    world.settle().await;
+    assert_eq!(check(), "action_required | 1 of 2 stacks still to be applied");
+    assert_ne!(comments()[..written.len()], written);
+    assert!(world.app.store.queue(QueueFilter::All, 10).await.unwrap().is_empty(), "nothing waits any more");
 }

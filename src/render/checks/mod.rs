@@ -60,7 +60,7 @@ pub fn desired(scene: &Scene, context: &Context) -> Vec<Check> {
         checks.extend(applies::checks(&pull, sha, context));
     }
     // The budget for writes is spent in this order (design §8).
-    checks.sort_by_key(|check| check.name.contains(": "));
+    checks.sort_by_key(|check| check.is_of_one_stack());
     checks
 }
 

@@ -146,38 +146,43 @@ where
     }
 
     pub(super) async fn find_rendered(&self, scope: &str, name: &str) -> Result<Option<Rendered>> {
-        let found = query("select github_id, digest from rendered where scope = $1 and name = $2")
+        let found = query("select github_id, digest, written_at from rendered where scope = $1 and name = $2")
             .bind(text(scope))
             .bind(text(name))
             .fetch_optional(&self.pool)
             .await?;
-        found
-            .map(|row| Ok(Rendered { github_id: column::<DB, _>(&row, 0)?, digest: column::<DB, _>(&row, 1)? }))
-            .transpose()
+        found.map(|row| Self::rendered_from(&row)).transpose()
+    }
+
+    fn rendered_from(row: &DB::Row) -> Result<Rendered> {
+        Ok(Rendered {
+            github_id: column::<DB, _>(row, 0)?,
+            digest: column::<DB, _>(row, 1)?,
+            written_at: column::<DB, _>(row, 2)?,
+        })
     }
 
     pub(super) async fn list_rendered(&self, scope: &str) -> Result<BTreeMap<String, Rendered>> {
-        query("select github_id, digest, name from rendered where scope = $1")
+        query("select github_id, digest, written_at, name from rendered where scope = $1")
             .bind(text(scope))
             .fetch_all(&self.pool)
             .await?
             .iter()
-            .map(|row| {
-                let rendered = Rendered { github_id: column::<DB, _>(row, 0)?, digest: column::<DB, _>(row, 1)? };
-                Ok((column::<DB, _>(row, 2)?, rendered))
-            })
+            .map(|row| Ok((column::<DB, _>(row, 3)?, Self::rendered_from(row)?)))
             .collect()
     }
 
     pub(super) async fn write_rendered(&self, scope: &str, name: &str, rendered: &Rendered) -> Result<()> {
         query(
-            "insert into rendered (scope, name, github_id, digest) values ($1, $2, $3, $4)
-             on conflict (scope, name) do update set github_id = excluded.github_id, digest = excluded.digest",
+            "insert into rendered (scope, name, github_id, digest, written_at) values ($1, $2, $3, $4, $5)
+             on conflict (scope, name) do update set github_id = excluded.github_id, digest = excluded.digest,
+             written_at = excluded.written_at",
         )
         .bind(text(scope))
         .bind(text(name))
         .bind(rendered.github_id)
         .bind(text(&rendered.digest))
+        .bind(rendered.written_at)
         .execute(&self.writer)
         .await?;
         Ok(())

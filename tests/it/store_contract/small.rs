@@ -99,7 +99,11 @@ pub async fn noting_a_use_of_a_key_changes_nothing_else(store: AStore) {
 }
 
 pub async fn what_was_rendered_is_remembered(store: AStore) {
-    let rendered = |github_id, digest: &str| Rendered { github_id, digest: digest.into() };
+    let rendered = |github_id, digest: &str| Rendered {
+        github_id,
+        digest: digest.into(),
+        written_at: 1_800_000_000_000 + github_id,
+    };
     assert_eq!(store.rendered("pr:7:1", "comment").await.unwrap(), None);
     store.save_rendered("pr:7:1", "comment", &rendered(5, "a")).await.unwrap();
     store.save_rendered("pr:7:1", "comment", &rendered(6, "b")).await.unwrap();

@@ -311,3 +311,73 @@ async fn a_suspended_installation_is_not_taken_for_a_missing_permission() {
     let asked = world.client.membership(&world.repo, "acme", "platform", "mona").await;
     assert!(matches!(asked, Err(GitHubError::Permanent { status: 403, .. })), "{asked:?}");
 }
+
+#[tokio::test]
+async fn what_would_be_too_much_to_write_now_is_not_sent_and_what_is_urgent_is() {
+    let world = World::new().await;
+    let created = || ResponseTemplate::new(201).set_body_json(json!({"id": 5}));
+    world.answer("POST", "/check-runs", created()).await;
+    world.answer("POST", "/issues/3/comments", created()).await;
+    world.answer("POST", "/actions/workflows/stackorder-run.yml/dispatches", ResponseTemplate::new(204)).await;
+    let of_stack = crate::github::api::Check { name: "stackorder/plan: vpc".to_owned(), ..a_check() };
+    let roll_up = crate::github::api::Check { name: "stackorder/plan".to_owned(), ..a_check() };
+
+    for _ in 0..40 {
+        world.client.create_check(&world.repo, &of_stack).await.unwrap();
+    }
+    let held = world.client.create_check(&world.repo, &of_stack).await;
+    assert!(matches!(held, Err(GitHubError::Deferred { until, .. }) if until == NOW + 60_000), "{held:?}");
+    assert_eq!(world.asked("/check-runs").await, 40);
+    assert_eq!(world.client.edit_every(&world.repo), 5_434);
+
+    for _ in 0..24 {
+        world.client.create_comment(&world.repo, 3, "hello").await.unwrap();
+    }
+    let held = world.client.create_comment(&world.repo, 3, "hello").await;
+    assert!(matches!(held, Err(GitHubError::Deferred { .. })), "{held:?}");
+    world.client.create_check(&world.repo, &roll_up).await.unwrap();
+    for _ in 0..40 {
+        world.client.dispatch(&world.repo, &a_dispatch()).await.unwrap();
+    }
+    let other = crate::github::api::RepoRef { installation_id: 10, ..world.repo.clone() };
+    assert_eq!(world.client.edit_every(&other), 5_000, "each installation has its own budget");
+}
+
+#[tokio::test]
+async fn the_log_of_the_webhook_is_read_as_far_as_asked_and_no_further() {
+    let world = World::without_tokens().await;
+    let log = "/api/v3/app/hook/deliveries";
+    let attempt = |id: i64, at: &str, status: i64| {
+        json!({"id": id, "guid": format!("g{id}"), "delivered_at": at, "redelivery": false, "duration": 0.1,
+            "status": "?", "status_code": status, "event": "push", "action": null})
+    };
+    let page = |from: &str, entries: serde_json::Value| {
+        let next = format!("<{}{log}?per_page=100&cursor={from}>; rel=\"next\"", world.server.uri());
+        ok(entries).insert_header("link", next.as_str())
+    };
+    let mount = async |cursor: Option<&str>, answer: ResponseTemplate| {
+        let mock = Mock::given(method("GET")).and(path(log)).and(query_param("per_page", "100"));
+        let mock = match cursor {
+            Some(cursor) => mock.and(query_param("cursor", cursor)).respond_with(answer),
+            None => mock.and(wiremock::matchers::query_param_is_missing("cursor")).respond_with(answer),
+        };
+        mock.expect(1).mount(&world.server).await;
+    };
+    let newest = json!([attempt(9, "2027-01-15T08:00:00Z", 0), attempt(8, "2027-01-15T07:59:00Z", 202)]);
+    let older = json!([attempt(7, "2027-01-15T07:58:00Z", 503), attempt(6, "2027-01-12T00:00:00Z", 500)]);
+    mount(None, page("a", newest)).await;
+    // A third page, if it were asked for, would be an unknown route.
+    mount(Some("a"), page("b", older)).await;
+    let found = world.client.hook_deliveries(NOW - 3 * 86_400_000).await.unwrap();
+    let found: Vec<_> = found.iter().map(|one| (one.id, one.guid.as_str(), one.accepted)).collect();
+    assert_eq!(found, [(9, "g9", false), (8, "g8", true), (7, "g7", false)]);
+
+    Mock::given(method("POST"))
+        .and(path(format!("{log}/9/attempts")))
+        .respond_with(ResponseTemplate::new(202).set_body_json(json!({})))
+        .expect(1)
+        .mount(&world.server)
+        .await;
+    world.client.redeliver(9).await.unwrap();
+    assert!(matches!(world.client.redeliver(1).await, Err(GitHubError::NotFound { .. })));
+}
