@@ -44,7 +44,7 @@ impl Site {
         let url = format!("http://{address}");
         let port = door.local_addr().expect("it is bound").port();
         let webhooks = format!("{url}/webhooks/github");
-        let town = Arc::new(Town::build(root, work, webhooks, port, Time::of_the_machine()).await);
+        let town = Arc::new(Town::build(root, work, webhooks, port, Time::of_the_machine(), None).await);
         let dispatched = Dispatched::default();
         let github = watched(town.github.base_url(), dispatched.clone()).await;
         let variables = [

@@ -19,12 +19,12 @@ pub enum GitHubError {
     /// A 4xx that is no rate limit: asking again cannot help.
     #[error("GitHub answered {status} to {what}: {message}")]
     Permanent { status: u16, what: String, message: String },
-    /// Not sent, because it would be too much for GitHub now; nothing is wrong, and it is due again at this time.
-    #[error("{what} waits until GitHub may be written to again")]
+    /// Too much for GitHub now, by its own word or by our count; nothing is wrong, and it is due again at this time.
+    #[error("{what} waits until GitHub may be asked again")]
     Deferred { what: String, until: Millis },
-    /// Network, time-out, 5xx or a rate limit: ask again, not before `retry_at` where GitHub said so.
+    /// Network, time-out or 5xx: ask again.
     #[error("GitHub cannot be asked for {what}: {message}")]
-    Temporary { what: String, message: String, retry_at: Option<Millis> },
+    Temporary { what: String, message: String },
 }
 
 pub type Result<T> = std::result::Result<T, GitHubError>;

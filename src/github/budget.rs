@@ -73,9 +73,20 @@ const EDIT_EVERY_MAX_MS: Millis = MINUTE_MS;
 pub struct Budget {
     /// Oldest first.
     writes: VecDeque<Millis>,
+    /// GitHub's own word.
+    closed_until: Millis,
 }
 
 impl Budget {
+    /// GitHub said that it wants no call before this time.
+    pub fn close(&mut self, until: Millis) {
+        self.closed_until = self.closed_until.max(until);
+    }
+
+    pub fn closed_until(&self, now: Millis) -> Option<Millis> {
+        (self.closed_until > now).then_some(self.closed_until)
+    }
+
     /// Counts one write. An error is the time before which this one must not be made.
     pub fn spend(
         &mut self,

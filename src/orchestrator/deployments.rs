@@ -166,7 +166,7 @@ impl App {
 
 /// Asked again later, as everything that GitHub cannot tell now.
 fn not_known_yet(message: String) -> Error {
-    Error::GitHub(GitHubError::Temporary { what: "the workflow run that waits".to_owned(), message, retry_at: None })
+    Error::GitHub(GitHubError::Temporary { what: "the workflow run that waits".to_owned(), message })
 }
 
 /// The stacks of a dispatch.

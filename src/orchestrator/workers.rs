@@ -187,17 +187,13 @@ fn outcome_of<T>(app: &App, handled: Handled<T>, attempts: u32) -> Outcome {
         Handled::Deadly => return Outcome::Dead { error: "claim expired".to_owned() },
     };
     let text = chain(&error);
-    let asked_for = match &error {
-        Error::GitHub(GitHubError::Temporary { retry_at, .. }) => *retry_at,
-        Error::GitHub(GitHubError::NotFound { .. } | GitHubError::Permanent { .. } | GitHubError::Deferred { .. }) => {
-            return Outcome::Dead { error: text };
-        }
-        Error::Store(_) | Error::Invalid(_) => None,
-    };
+    if let Error::GitHub(GitHubError::NotFound { .. } | GitHubError::Permanent { .. }) = &error {
+        return Outcome::Dead { error: text };
+    }
     match wait_after(&error, attempts) {
         Some(wait) => {
             tracing::warn!(error = text, "tried again later");
-            Outcome::Retry { at: asked_for.unwrap_or(app.now() + wait), error: text }
+            Outcome::Retry { at: app.now() + wait, error: text }
         }
         None => Outcome::Dead { error: text },
     }

@@ -8,6 +8,7 @@
 //! - `gunner`: when to strike; `servers`: processes that die and start again.
 //! - `town`: the repositories at GitHub; `jobs`: what the runners do; `time`: which clock counts; `field`: all of it.
 //! - `aftermath`: what has to be true afterwards.
+//! - `large`: one pull request of 300 stacks, with nothing going wrong, and GitHub's limits.
 //!
 //! `docs/under-fire.md` tells how to run it in full.
 
@@ -16,6 +17,7 @@ pub mod database_line;
 mod field;
 mod gunner;
 mod jobs;
+mod large;
 mod lines;
 mod servers;
 mod time;
@@ -25,7 +27,7 @@ pub mod wire;
 use std::sync::Arc;
 use std::time::Duration;
 
-use field::{AT_REST, Field, SERVERS};
+use field::{AT_REST, Field, SERVERS, Terms};
 use gunner::{Gunner, Moment, Order, Orders};
 use time::Time;
 use town::{Pull, Shape, Work};
@@ -98,7 +100,8 @@ async fn fight(test_name: &str, work: Work, moments: &[Moment], times: &[u32]) {
         Some(_) => (Time::of_the_machine(), FULL_MAX),
         None => (Time::that_jumps(SERVERS).await, SMALL_MAX),
     };
-    let field = Field::prepare(database_url, work, gunner.clone(), time, deadline).await;
+    let terms = Terms { work, time, deadline, keeps_limits: false };
+    let field = Field::prepare(database_url, gunner.clone(), terms).await;
     gunner.aim_at(field.servers.clone());
 
     let many = work.pulls;

@@ -145,11 +145,7 @@ impl Hub {
 
     /// One question or order: it may fail before GitHub knew of it, or after GitHub did it.
     async fn ask<T: Send>(&self, what: &str, act: impl FnOnce(&mut Model) -> Result<T> + Send) -> Result<T> {
-        let lost = |message: &str| GitHubError::Temporary {
-            what: what.to_owned(),
-            message: message.to_owned(),
-            retry_at: None,
-        };
+        let lost = |message: &str| GitHubError::Temporary { what: what.to_owned(), message: message.to_owned() };
         self.faults.cross("a server died before it asked GitHub").await;
         if self.faults.hits("GitHub did not hear", 80) {
             return Err(lost("connection reset"));

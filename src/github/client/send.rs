@@ -74,7 +74,7 @@ impl GitHubClient {
         let mut url = call.url.clone();
         let (mut retries, mut redirects, mut renewed) = (0, 0, false);
         loop {
-            self.spend(call)?;
+            self.admit(call)?;
             let token = self.token(call.caller).await?;
             let kept = if call.conditional { self.etags.find(url.as_str()) } else { None };
             let etag = kept.as_ref().map(|(etag, _)| etag);
@@ -104,8 +104,8 @@ impl GitHubClient {
                     self.forget(call.caller, &token).await;
                 }
                 // A clock that is off, or a key that is just being replaced: both pass.
-                (Verdict::Refused, _) => return Err(temporary(call, format!("401 {}", retry::message(&answer)), None)),
-                (Verdict::Limited(at), _) => return Err(temporary(call, retry::message(&answer), Some(at))),
+                (Verdict::Refused, _) => return Err(temporary(call, format!("401 {}", retry::message(&answer)))),
+                (Verdict::Limited(until), _) => return Err(self.close(call, until, &retry::message(&answer))),
                 (Verdict::Broken, _) => {
                     let message = format!("{} {}", answer.status.as_u16(), retry::message(&answer));
                     self.wait_for_retry(call, &mut retries, message).await?;
@@ -121,7 +121,7 @@ impl GitHubClient {
     /// Waits before the next try, or fails when there is none.
     async fn wait_for_retry(&self, call: &Call, retries: &mut u32, message: String) -> Result<()> {
         if call.repeat == Repeat::Never || *retries >= retry::RETRIES_MAX {
-            return Err(temporary(call, message, None));
+            return Err(temporary(call, message));
         }
         self.pause.pause(retry::back_off(*retries)).await;
         *retries += 1;
@@ -169,13 +169,28 @@ impl GitHubClient {
         Ok(InstallationToken { secret: token.token.into(), expires_at: expires_at.min(self.clock.now() + HOUR_MS) })
     }
 
-    /// Counts a write, or says when there is room for it.
-    fn spend(&self, call: &Call) -> Result<()> {
-        let (Some(urgency), Caller::Installation(id)) = (call.urgency, call.caller) else { return Ok(()) };
-        let quota = self.quota(id);
+    /// Lets a call go and counts what it writes, or says when it may.
+    fn admit(&self, call: &Call) -> Result<()> {
+        let Caller::Installation(id) = call.caller else { return Ok(()) };
+        let (quota, now) = (self.quota(id), self.clock.now());
         let mut budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
-        let spent = budgets.entry(id).or_default().spend(urgency, self.writes, quota, self.clock.now());
-        spent.map_err(|until| GitHubError::Deferred { what: call.what.clone(), until })
+        let budget = budgets.entry(id).or_default();
+        let admitted = match (budget.closed_until(now), call.urgency) {
+            (Some(until), _) => Err(until),
+            (None, Some(urgency)) => budget.spend(urgency, self.writes, quota, now),
+            (None, None) => Ok(()),
+        };
+        admitted.map_err(|until| GitHubError::Deferred { what: call.what.clone(), until })
+    }
+
+    /// GitHub wants to hear nothing of this installation until then: who goes on asking is shut out longer.
+    fn close(&self, call: &Call, until: Millis, message: &str) -> GitHubError {
+        tracing::warn!(what = call.what, message, "GitHub limits us");
+        let until = until.max(self.clock.now() + SECOND_MS);
+        if let Caller::Installation(id) = call.caller {
+            self.budgets.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default().close(until);
+        }
+        GitHubError::Deferred { what: call.what.clone(), until }
     }
 
     fn note_quota(&self, caller: Caller, answer: &Answer) {
@@ -194,8 +209,8 @@ impl GitHubClient {
 /// Most hops of one redirected read: a renamed repository needs one.
 pub(super) const REDIRECTS_MAX: u32 = 5;
 
-fn temporary(call: &Call, message: String, retry_at: Option<Millis>) -> GitHubError {
-    GitHubError::Temporary { what: call.what.clone(), message, retry_at }
+fn temporary(call: &Call, message: String) -> GitHubError {
+    GitHubError::Temporary { what: call.what.clone(), message }
 }
 
 fn permanent(status: u16, call: &Call, message: &str) -> GitHubError {

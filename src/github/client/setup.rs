@@ -117,7 +117,7 @@ impl GitHubClient {
                 NoAnswer::Network(message) => message,
                 NoAnswer::TooLarge => "the answer is too large".to_owned(),
             };
-            GitHubError::Temporary { what: call.what.clone(), message, retry_at: None }
+            GitHubError::Temporary { what: call.what.clone(), message }
         })?;
         let here = asked + (self.clock.now() - asked) / 2;
         let there = answer.header("date").and_then(|date| rfc2822::parse(date).ok());

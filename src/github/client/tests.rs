@@ -227,7 +227,7 @@ async fn a_token_refused_twice_is_an_error_that_may_pass() {
     world.hand_out("second", 1).await;
     world.answer("GET", "", ResponseTemplate::new(401).set_body_json(json!({"message": "Bad credentials"}))).await;
     match world.client.repository(&world.repo).await {
-        Err(GitHubError::Temporary { message, retry_at: None, .. }) => assert_eq!(message, "401 Bad credentials"),
+        Err(GitHubError::Temporary { message, .. }) => assert_eq!(message, "401 Bad credentials"),
         other => panic!("{other:?}"),
     }
     assert_eq!(world.asked("").await, 2);
@@ -242,9 +242,13 @@ async fn a_rate_limit_names_the_time_and_is_not_waited_for() {
         .insert_header("x-ratelimit-reset", "1800000060");
     world.answer("GET", "", limited).await;
     match world.client.repository(&world.repo).await {
-        Err(GitHubError::Temporary { retry_at, .. }) => assert_eq!(retry_at, Some(1_800_000_061_000)),
+        Err(GitHubError::Deferred { until, .. }) => assert_eq!(until, 1_800_000_061_000),
         other => panic!("{other:?}"),
     }
+    // Nothing else is asked for this installation until then: GitHub shuts out longer whoever goes on.
+    let next = world.client.pull_request(&world.repo, 1).await;
+    assert!(matches!(next, Err(GitHubError::Deferred { until: 1_800_000_061_000, .. })), "{next:?}");
+    assert_eq!(world.asked("/pulls/1").await, 0);
     assert!(world.pauses().is_empty());
     let quota = Quota { limit: 5000, remaining: 0, resets_at: 1_800_000_060_000 };
     assert_eq!(world.client.quota(9), Some(quota));
@@ -262,7 +266,7 @@ async fn reads_survive_three_broken_answers_and_no_fourth() {
 
     world.answer("GET", "", ResponseTemplate::new(500)).await;
     let failed = world.client.repository(&world.repo).await;
-    assert!(matches!(failed, Err(GitHubError::Temporary { retry_at: None, .. })), "{failed:?}");
+    assert!(matches!(failed, Err(GitHubError::Temporary { .. })), "{failed:?}");
     assert_eq!(world.asked("").await, 4 + 4);
 }
 
@@ -291,7 +295,7 @@ async fn a_server_that_is_not_there_is_temporary() {
     let pauses = Arc::new(NotedPause::default());
     let client = GitHubClient::with_pause(settings(format!("http://{closed}")), pauses.clone()).unwrap();
     let gone = client.installations().await;
-    assert!(matches!(gone, Err(GitHubError::Temporary { retry_at: None, .. })), "{gone:?}");
+    assert!(matches!(gone, Err(GitHubError::Temporary { .. })), "{gone:?}");
     assert_eq!(*pauses.0.lock().unwrap(), [1, 2, 4]);
 }
 

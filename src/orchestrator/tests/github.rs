@@ -162,7 +162,7 @@ impl Scripted {
 }
 
 fn temporary(what: &str) -> GitHubError {
-    GitHubError::Temporary { what: what.to_owned(), message: "502".to_owned(), retry_at: None }
+    GitHubError::Temporary { what: what.to_owned(), message: "502".to_owned() }
 }
 
 fn nothing<T>() -> Result<T> {
@@ -249,7 +249,7 @@ impl Api for Scripted {
     async fn reviews(&self, _: &RepoRef, _: i64) -> Result<Vec<Review>> {
         if self.script().is_silent {
             let (what, message) = ("reviews".to_owned(), "502".to_owned());
-            return Err(GitHubError::Temporary { what, message, retry_at: None });
+            return Err(GitHubError::Temporary { what, message });
         }
         Ok(Vec::new())
     }

@@ -2,9 +2,11 @@
 //! what they come to.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use sqlx::{Connection as _, PgConnection};
 use stackorder::demo::balancer::Balancer;
 use stackorder::demo::ports::free_port;
@@ -33,6 +35,15 @@ pub const AT_REST: &str = "select (select count(*) from jobs where not dead) + \
      (select count(*) from deliveries where done_at is null and not dead) + \
      (select count(*) from dispatches where completed_at is null) = 0";
 
+/// What is to be done, and under which conditions.
+pub struct Terms {
+    pub work: Work,
+    pub time: Time,
+    pub deadline: Duration,
+    /// The servers keep to GitHub's limits for writes. Elsewhere more happens in a minute than GitHub takes in an hour.
+    pub keeps_limits: bool,
+}
+
 pub struct Field {
     pub town: Arc<Town>,
     pub servers: Vec<Arc<Server>>,
@@ -43,6 +54,7 @@ pub struct Field {
     operator: JoinHandle<()>,
     started: Instant,
     deadline: Duration,
+    journal: PathBuf,
     _root: TempDir,
 }
 
@@ -50,34 +62,46 @@ impl Field {
     /// With the database at this URL, which no other test uses.
     pub async fn prepare(
         database_url: String,
-        work: Work,
         gunner: Arc<Gunner>,
-        time: Time,
-        deadline: Duration,
+        Terms { work, time, deadline, keeps_limits }: Terms,
     ) -> Self {
         let started = Instant::now();
         let root = tempfile::tempdir().unwrap();
         let [front, door] = [listener().await, listener().await];
         let front_url = format!("http://{}", front.local_addr().unwrap());
         let door_port = door.local_addr().unwrap().port();
-        let town =
-            Town::build(root.path(), work, format!("{front_url}/webhooks/github"), door_port, time.clone()).await;
+        let journal = root.path().join("github.ndjson");
+        let webhooks = format!("{front_url}/webhooks/github");
+        let town = Town::build(root.path(), work, webhooks, door_port, time.clone(), Some(journal.clone())).await;
         let mut servers = Vec::new();
         for number in 0..SERVERS {
             let eye = Arc::new(OnDatabaseLine { gunner: gunner.clone(), server: number });
             let github = GitHubLine::open(town.github.base_url(), gunner.clone(), number).await;
             let database_url = database_line::open(&database_url, eye).await;
-            let variables = environment(&town, &front_url, &format!("{github}/api/v3"), database_url).await;
+            let mut variables = environment(&town, &front_url, &format!("{github}/api/v3"), database_url).await;
+            if !keeps_limits {
+                for limit in ["GITHUB_WRITES_PER_MINUTE", "GITHUB_WRITES_PER_HOUR"] {
+                    variables.insert(limit.to_owned(), "none".to_owned());
+                }
+            }
             servers.push(Server::start(variables, time.desk(number)).await);
         }
         Balancer::open(front, servers.iter().map(|server| server.url.clone()).collect());
         let door = Door::open(door, front_url, work, Duration::ZERO);
         let town = Arc::new(town);
         let operator = tokio::spawn(redeliver(town.clone(), database_url.clone()));
-        let field = Self { town, servers, door, gunner, time, database_url, operator, started, deadline, _root: root };
+        let field =
+            Self { town, servers, door, gunner, time, database_url, operator, started, deadline, journal, _root: root };
         let repositories = field.town.repositories().len();
         field.until(&format!("select count(*) = {repositories} from repos"), "the servers know the repositories").await;
         field
+    }
+
+    /// Every call that GitHub saw, in their order.
+    pub fn calls(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(&self.journal).unwrap();
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.filter(|line| line["kind"] == "rest").collect()
     }
 
     pub async fn connect(&self) -> PgConnection {
@@ -184,9 +208,6 @@ async fn environment(town: &Town, front_url: &str, github_api: &str, database_ur
         ("GITHUB_API_URL", github_api.to_owned()),
         ("GITHUB_WEB_URL", town.github.base_url().to_owned()),
         ("GITHUB_OIDC_ISSUER", town.github.oidc_issuer()),
-        // This GitHub has no limits, and more happens here in a minute than elsewhere in an hour.
-        ("GITHUB_WRITES_PER_MINUTE", "none".to_owned()),
-        ("GITHUB_WRITES_PER_HOUR", "none".to_owned()),
     ];
     variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -2,7 +2,7 @@
 //! the test's own door what to do.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fake_github::actions::host::RunnerOptions;
@@ -64,8 +64,15 @@ pub struct Town {
 }
 
 impl Town {
-    /// `door` is the port at which jobs ask.
-    pub async fn build(root: &Path, work: Work, webhook_url: String, door: u16, time: Time) -> Self {
+    /// `door` is the port at which jobs ask; the journal tells what GitHub saw.
+    pub async fn build(
+        root: &Path,
+        work: Work,
+        webhook_url: String,
+        door: u16,
+        time: Time,
+        journal: Option<PathBuf>,
+    ) -> Self {
         let github = FakeGitHub::start(Options {
             root: root.join("github"),
             port: 0,
@@ -78,7 +85,7 @@ impl Town {
                 parallel_jobs: PARALLEL_JOBS,
                 timing: Default::default(),
             },
-            journal: None,
+            journal,
         })
         .await
         .unwrap();

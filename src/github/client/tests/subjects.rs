@@ -175,7 +175,7 @@ async fn membership_tells_no_from_not_allowed_to_know() {
         .mount(&world.server)
         .await;
     let asked = world.client.membership(&world.repo, "acme", "platform", "x").await;
-    assert!(matches!(asked, Err(GitHubError::Temporary { .. })));
+    assert!(matches!(asked, Err(GitHubError::Deferred { .. })));
 }
 
 #[tokio::test]
