@@ -13,7 +13,7 @@ use crate::command::{Command, Verb};
 use crate::config::effective::{allowed_teams_of, environment_of};
 use crate::config::model::{ApplyMode, OnConflict, RequireUpToDate, StackConfig};
 use crate::config::parse::parse_stack_config;
-use crate::gate::codeowners::Codeowners;
+use crate::gate::codeowners::{self, Codeowners};
 use crate::gate::facts::{Membership, PullRequest, ReviewState};
 use crate::gate::{self, Entry, GateFacts, GateRequest, GateScene};
 use crate::github::api::Comparison;
@@ -332,7 +332,9 @@ impl App {
     async fn codeowners(&self, repo: &Repo, head: &Sha) -> Result<Option<String>> {
         for path in CODEOWNERS_FILES {
             if let Some(bytes) = self.github.file(&repo_ref(repo), path, head.as_str()).await? {
-                return Ok(Some(String::from_utf8_lossy(&bytes).into_owned()));
+                // The first that is there is the only one that counts, loaded or not.
+                let loaded = (bytes.len() <= codeowners::FILE_BYTES_MAX).then_some(bytes);
+                return Ok(loaded.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
             }
         }
         Ok(None)
