@@ -321,7 +321,7 @@ fn an_api_key_passes_layer_1() {
 // -- layer 2 --------------------------------------------------------------------------------------
 
 #[test]
-fn case_043_144_the_state_of_the_pull_request_decides() {
+fn case_043_144_bl_135_the_state_of_the_pull_request_decides() {
     type Change = fn(&mut PullRequest);
     let cases: [(Change, &str); 6] = [
         (|pull| (pull.open, pull.merged) = (false, true), "pull request is merged"),
@@ -342,7 +342,7 @@ fn case_043_144_the_state_of_the_pull_request_decides() {
 }
 
 #[test]
-fn case_043_145_what_blocks_the_merge_does_not_refuse_and_an_unknown_answer_does() {
+fn case_043_145_bl_124_what_blocks_the_merge_does_not_refuse_and_an_unknown_answer_does() {
     for state in ["blocked", "unstable", "behind"] {
         let mut asked = Asked::usual();
         asked.facts.pull.mergeable_state = state.to_owned();
@@ -407,7 +407,7 @@ fn four_eyes_are_not_the_authors_own() {
 }
 
 #[test]
-fn case_044_the_last_matching_owner_must_have_approved() {
+fn case_044_bl_116_the_last_matching_owner_must_have_approved() {
     let mut asked = Asked::usual();
     asked.policy(|apply| apply.require_codeowner_review = true);
     asked.keys = "vpc";

@@ -7,14 +7,20 @@ use super::GitHubClient;
 use super::repos::{ChangedFile, both_names};
 use super::send::unreadable;
 use crate::clock::parse_rfc3339;
-use crate::github::api::{PullRequest, RepoRef, Result, Review, ReviewState};
+use crate::github::api::{GitHubError, PullRequest, RepoRef, Result, Review, ReviewState};
 use crate::ids::{ParseError, Sha};
 
 pub(super) async fn one(client: &GitHubClient, repo: &RepoRef, number: i64) -> Result<PullRequest> {
     let what = format!("pull request {number}");
     let call = client.root.repo_call(Method::GET, repo, &["pulls", &number.to_string()], &what)?;
     let pull: Pull = client.read(call).await?;
-    PullRequest::try_from(pull).map_err(|error| unreadable(&what, error))
+    let pull = PullRequest::try_from(pull).map_err(|error| unreadable(&what, error))?;
+    if pull.merged && pull.merge_commit_sha.is_none() {
+        // What is applied after a merge is this commit: another one in its place would not be what was merged.
+        let message = "it is merged, and GitHub does not name the merge commit".to_owned();
+        return Err(GitHubError::Temporary { what, message });
+    }
+    Ok(pull)
 }
 
 pub(super) async fn open(client: &GitHubClient, repo: &RepoRef) -> Result<Vec<PullRequest>> {

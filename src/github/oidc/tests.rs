@@ -123,6 +123,21 @@ async fn a_token_of_the_issuer_says_which_job_it_is() {
 }
 
 #[tokio::test]
+async fn bl_137_neither_shape_of_the_subject_decides_anything() {
+    let world = World::new().await;
+    let expected = world.verify_with(json!({})).await.unwrap();
+    for sub in [
+        "repo:acme@12/infra@34:environment:prod",
+        "repo:acme@12/infra@34:ref:refs/heads/main",
+        "repo:other/repository:environment:production%3Aeast",
+        "project:a:b@c:d",
+        "",
+    ] {
+        assert_eq!(world.verify_with(json!({"sub": sub})).await.unwrap(), expected, "{sub}");
+    }
+}
+
+#[tokio::test]
 async fn numbers_may_be_numbers_and_an_empty_environment_is_none() {
     let world = World::new().await;
     let claims =

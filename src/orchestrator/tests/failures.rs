@@ -202,7 +202,7 @@ async fn failure_07_a_new_head_takes_the_place_of_the_plans_and_of_an_apply_that
 }
 
 #[tokio::test]
-async fn failure_08_a_dispatch_that_github_rejects_fails_its_run_and_says_what_to_repair() {
+async fn failure_08_bl_123_a_dispatch_that_github_rejects_fails_its_run_and_says_what_to_repair() {
     let world = World::new().await;
     world.plan(sha('a')).await;
     world.github.script().answer_to_dispatch = Answer::Rejected;

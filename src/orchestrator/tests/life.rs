@@ -451,7 +451,7 @@ fn plan_workflow() -> WorkflowRunFacts {
 }
 
 #[tokio::test]
-async fn webhooks_that_did_not_arrive_are_asked_for_at_start_and_every_hour() {
+async fn bl_114_webhooks_that_did_not_arrive_are_asked_for_at_start_and_every_hour() {
     let world = World::new().await;
     let attempt = |id: i64, guid: &str, accepted| HookDelivery {
         id,

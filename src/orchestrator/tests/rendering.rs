@@ -13,7 +13,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn case_036_failure_19_a_fork_that_is_told_of_twice_gets_one_neutral_check_and_nothing_else() {
+async fn case_036_failure_19_bl_136_a_fork_that_is_told_of_twice_gets_one_neutral_check_and_nothing_else() {
     let world = World::new().await;
     world.github.script().pull.from_fork = true;
 

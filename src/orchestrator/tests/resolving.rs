@@ -40,7 +40,7 @@ fn all_full(stacks: &str) -> Graph {
 }
 
 #[tokio::test]
-async fn case_001_a_readme_alone_is_planned_at_once_with_both_roll_ups_green() {
+async fn case_001_bl_120_a_readme_alone_is_planned_at_once_with_both_roll_ups_green() {
     let world = World::new().await;
     let (run, resolution) = world.resolve(sha('a'), &["README.md"]).await;
     world.settle().await;
@@ -136,7 +136,7 @@ async fn case_018_before_the_first_merge_the_files_of_the_default_branch_decide(
 }
 
 #[tokio::test]
-async fn case_019_four_jobs_that_register_at_once_share_one_run() {
+async fn case_019_bl_112_four_jobs_that_register_at_once_share_one_run() {
     let world = World::new().await;
     let (job, request) = (world.plan_job().await, world.registration(sha('a'), 1));
     let register = || world.app.create_run(&job, &request);

@@ -143,7 +143,7 @@ fn nothing_foreign_is_read_as_markup() {
 }
 
 #[test]
-fn three_hundred_stacks_with_long_plans_stay_within_the_limits_and_say_what_is_left_out() {
+fn bl_129_three_hundred_stacks_with_long_plans_stay_within_the_limits_and_say_what_is_left_out() {
     let (mut scene, apply, context) = hostile(300, HOSTILE, 262_144, &[RowStatus::Planned]);
     policy(&mut scene, |config| config.checks.per_stack_max = 1_000);
     for text in texts(&scene, &apply, &context) {

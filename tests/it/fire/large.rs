@@ -23,8 +23,8 @@ const STACKS: usize = 300;
 const DEADLINE: Duration = Duration::from_secs(5 * 60);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_pull_request_of_300_stacks_stays_within_every_limit_of_github() {
-    let test = "one_pull_request_of_300_stacks_stays_within_every_limit_of_github";
+async fn bl_121_one_pull_request_of_300_stacks_stays_within_every_limit_of_github() {
+    let test = "bl_121_one_pull_request_of_300_stacks_stays_within_every_limit_of_github";
     let Some(database_url) = postgres_url(test) else { return };
     let work = Work { pulls: 1, stacks: STACKS, shape: Shape::Fans };
     let time = Time::that_jumps(SERVERS).await;

@@ -222,6 +222,17 @@ async fn a_pull_request_of_a_deleted_fork_is_a_fork() {
 }
 
 #[tokio::test]
+async fn a_merged_pull_request_without_its_merge_commit_is_asked_for_again() {
+    let world = World::new().await;
+    let pull = json!({"number": 7, "title": "t", "state": "closed", "merged": true, "draft": false, "user": null,
+        "head": {"ref": "x", "sha": SHA, "repo": null}, "base": {"ref": "main", "sha": SHA, "repo": {"id": 1}},
+        "merge_commit_sha": null});
+    world.answer("GET", "/pulls/7", ok(pull)).await;
+    let asked = world.client.pull_request(&world.repo, 7).await;
+    assert!(matches!(asked, Err(GitHubError::Temporary { .. })), "{asked:?}");
+}
+
+#[tokio::test]
 async fn unknown_review_states_decide_nothing() {
     let world = World::new().await;
     let review = |state: &str| {
