@@ -1,4 +1,4 @@
-//! The guide to troubleshooting and the program know the same headings: no link leads nowhere, and none is for nobody.
+//! The guides and the program know the same things: headings that are linked to, workflow files, their inputs.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -110,4 +110,131 @@ fn anchors_are_those_of_github() {
     assert_eq!(anchor("F8: GitHub rejects a dispatch"), "f8-github-rejects-a-dispatch");
     assert_eq!(anchor("Warning: `backend_not_literal`"), "warning-backend_not_literal");
     assert_eq!(anchor("Exit 3: the server cannot be reached"), "exit-3-the-server-cannot-be-reached");
+}
+
+/// Every whole workflow of a guide: document, file name, and text. Its first line is a comment with its path.
+pub fn workflows() -> Vec<(String, String, String)> {
+    let mut found = Vec::new();
+    for document in GUIDES {
+        for block in yaml_blocks(document) {
+            let Some(rest) = block.strip_prefix("# .github/workflows/") else { continue };
+            let (name, text) = rest.split_once('\n').expect("a workflow below its name");
+            let document = document.rsplit('/').next().expect("a name");
+            found.push((document.to_owned(), name.to_owned(), text.to_owned()));
+        }
+    }
+    found
+}
+
+/// Guides with blocks of YAML that GitHub is meant to read.
+const GUIDES: [&str; 4] = ["actions/README.md", "docs/workflows.md", "docs/environments.md", "docs/live-check.md"];
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap()
+}
+
+fn yaml_blocks(document: &str) -> Vec<String> {
+    let text = read(document);
+    let blocks = text.split("\n```yaml\n").skip(1);
+    blocks.map(|rest| rest.split_once("\n```").expect("the block ends").0.to_owned() + "\n").collect()
+}
+
+#[test]
+fn blocks_of_yaml_are_yaml() {
+    for document in GUIDES {
+        for block in yaml_blocks(document) {
+            let read = stackorder::config::yaml::read(block.as_bytes());
+            assert!(read.is_ok_and(|document| document.root.is_some()), "{document}:\n{block}");
+        }
+    }
+}
+
+/// A repository with these two environments gets the files that the guides show.
+#[test]
+fn the_wrappers_of_the_guides_are_those_that_init_writes() {
+    let place = tempfile::tempdir().unwrap();
+    for environment in ["production", "staging"] {
+        let folder = place.path().join("stacks").join(environment).join("network");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("main.tf"), "terraform {\n  backend \"s3\" {}\n}\n").unwrap();
+    }
+    let init = std::process::Command::new(env!("CARGO_BIN_EXE_stackorder"))
+        .args(["init", "--repo-root"])
+        .arg(place.path())
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .output()
+        .unwrap();
+    assert!(init.status.success(), "{}", String::from_utf8_lossy(&init.stderr));
+    let mut seen = 0;
+    for (document, name, text) in workflows() {
+        if !["README.md", "workflows.md"].contains(&document.as_str()) {
+            continue;
+        }
+        let written = std::fs::read_to_string(place.path().join(".github/workflows").join(&name)).unwrap();
+        assert_eq!(text, written, "{document}: {name}");
+        seen += 1;
+    }
+    assert_eq!(seen, 4, "both wrappers in both guides");
+}
+
+/// Names that stand in a workflow's `on.workflow_call`, below `inputs` or `secrets`.
+fn declared(workflow: &str, kind: &str) -> BTreeSet<String> {
+    let text = read(workflow);
+    let (_, call) = text.split_once("  workflow_call:\n").expect("it can be called");
+    let (_, rest) = call.split_once(&format!("    {kind}:\n")).expect("it declares some");
+    let lines = rest.lines().take_while(|line| line.starts_with("      "));
+    let names = lines.filter_map(|line| line.strip_prefix("      ").filter(|name| !name.starts_with(' ')));
+    names.map(|name| name.trim_end_matches(':').to_owned()).collect()
+}
+
+/// First cells of the rows below a heading.
+fn rows(document: &str, heading: &str) -> Vec<Vec<String>> {
+    let text = read(document);
+    let (_, below) = text.split_once(&format!("\n{heading}\n")).expect("the heading");
+    let rows = below.lines().take_while(|line| !line.starts_with('#')).filter(|line| line.starts_with("| `"));
+    rows.map(|row| row.split(" | ").map(|cell| cell.trim_matches(['|', ' ', '`']).to_owned()).collect()).collect()
+}
+
+#[test]
+fn every_input_of_the_reusable_workflows_is_explained_and_no_other() {
+    for (kind, heading) in [("inputs", "## Inputs"), ("secrets", "## Secrets")] {
+        let rows = rows("docs/workflows.md", heading);
+        for (workflow, column) in [("plan", "plan"), ("run", "run")] {
+            let of_both = |row: &&Vec<String>| row[1] == "both" || row[1] == column;
+            let explained: BTreeSet<String> = rows.iter().filter(of_both).map(|row| row[0].clone()).collect();
+            let declared = declared(&format!("actions/.github/workflows/{workflow}.yml"), kind);
+            assert_eq!(explained, declared, "{kind} of {workflow}.yml");
+        }
+    }
+}
+
+/// What is only observed is listed as facts of the self-test, and each fact has its row in the guide.
+#[test]
+fn every_fact_of_the_live_check_is_explained_and_no_other() {
+    let script = read("actions/selftest/selftest.sh");
+    let guide = read("docs/live-check.md");
+    let explained: BTreeSet<String> = rows("docs/live-check.md", "## What is checked").into_iter().map(|row| row[0].clone()).collect();
+    let is_name = |text: &str| text.contains('-') && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    let calls = ["expect ", "expect_text ", "fact ok ", "fact differs ", "fact not-run "];
+    let mut named = BTreeSet::new();
+    for line in script.lines() {
+        for call in calls {
+            for rest in line.split(call).skip(1) {
+                let word = rest.split(' ').next().unwrap_or_default().trim_matches('"');
+                for part in ["plan", "apply"] {
+                    for (from, to) in [("$part", part), ("$1", part), ("$how", if part == "plan" { "exec" } else { "child" })] {
+                        let name = word.replace(from, to);
+                        if is_name(&name) {
+                            named.insert(name);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    named.extend(["pull-payload-opened", "pull-payload-merged"].map(str::to_owned));
+    assert!(named.len() > 30, "{named:?}");
+    assert_eq!(explained, named);
+    assert!(guide.contains("selftest.sh"), "the guide names the script");
 }
