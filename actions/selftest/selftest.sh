@@ -406,9 +406,13 @@ interrupt() {
       fact not-run "interrupt-$how" 'no artifact'
       continue
     fi
+    if ! grep -q START "$file"/*.txt; then
+      fact not-run "interrupt-$how" 'the probe noted nothing, not even its start'
+      continue
+    fi
     local seen
-    seen=$(awk '$1 == "START" { next } { printf "%s%s", sep, $1; sep = " " } $1 == "INT" && !int { int = $2 }
-      $1 == "TERM" && int { printf " after %.1f s", ($2 - int) / 1000 }' "$file"/*.txt)
+    seen=$(awk '$1 == "INT" && !first { first = $2; print "INT" }
+      $1 == "TERM" { printf "TERM"; if (first) printf " after %.1f s", ($2 - first) / 1000; print "" }' "$file"/*.txt)
     if [[ $how == exec ]]; then
       expect_text interrupt-exec "${seen:-no signal}" '^INT'
     else

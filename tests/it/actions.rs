@@ -275,7 +275,11 @@ fn setup_installs_only_what_the_release_has_the_checksum_of() {
     assert!(ran.output.starts_with("version=1.2.3\n"), "{}", ran.output);
     let (ran, installed) = install(&line(&"f".repeat(64)), "true");
     assert_eq!((ran.code, installed), (1, false));
-    assert!(ran.stdout.contains("checksum mismatch of stackorder 1.2.3 for linux/amd64 from https://"), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("checksum mismatch of stackorder 1.2.3 for linux/amd64 from https://"),
+        "{}",
+        ran.stdout
+    );
     let (ran, installed) = install("", "true");
     assert_eq!((ran.code, installed), (1, false));
     assert!(ran.stdout.contains("the checksum file has no line for"), "{}", ran.stdout);

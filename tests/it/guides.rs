@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
+use serde_json::Value;
 use stackorder::guide::{Topic, WARNING_CODES, warning_anchor};
 
 /// Rows of the failure table; each has its heading.
@@ -143,39 +145,53 @@ fn yaml_blocks(document: &str) -> Vec<String> {
 fn blocks_of_yaml_are_yaml() {
     for document in GUIDES {
         for block in yaml_blocks(document) {
-            let read = stackorder::config::yaml::read(block.as_bytes());
-            assert!(read.is_ok_and(|document| document.root.is_some()), "{document}:\n{block}");
+            let read: Result<Value, _> = serde_saphyr::from_str(&block);
+            assert!(read.is_ok_and(|value| !value.is_null()), "{document}:\n{block}");
         }
     }
 }
 
-/// A repository with these two environments gets the files that the guides show.
-#[test]
-fn the_wrappers_of_the_guides_are_those_that_init_writes() {
-    let place = tempfile::tempdir().unwrap();
+/// What `stackorder init` says in a repository with stacks of two environments.
+fn init(place: &Path, flags: &[&str]) -> Output {
     for environment in ["production", "staging"] {
-        let folder = place.path().join("stacks").join(environment).join("network");
+        let folder = place.join("stacks").join(environment).join("network");
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("main.tf"), "terraform {\n  backend \"s3\" {}\n}\n").unwrap();
     }
-    let init = std::process::Command::new(env!("CARGO_BIN_EXE_stackorder"))
-        .args(["init", "--repo-root"])
-        .arg(place.path())
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .output()
-        .unwrap();
-    assert!(init.status.success(), "{}", String::from_utf8_lossy(&init.stderr));
-    let mut seen = 0;
-    for (document, name, text) in workflows() {
-        if !["README.md", "workflows.md"].contains(&document.as_str()) {
-            continue;
-        }
-        let written = std::fs::read_to_string(place.path().join(".github/workflows").join(&name)).unwrap();
-        assert_eq!(text, written, "{document}: {name}");
-        seen += 1;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stackorder"));
+    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    let output = command.arg("init").args(flags).arg("--repo-root").arg(place).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+#[test]
+fn the_wrappers_of_the_guides_are_those_that_init_writes() {
+    let place = tempfile::tempdir().unwrap();
+    init(place.path(), &[]);
+    let wrappers = workflows();
+    for (document, name, text) in &wrappers {
+        let written = std::fs::read_to_string(place.path().join(".github/workflows").join(name)).unwrap();
+        assert_eq!(text, &written, "{document}: {name}");
     }
-    assert_eq!(seen, 4, "both wrappers in both guides");
+    assert_eq!(wrappers.len(), 4, "both wrappers in both guides");
+}
+
+#[test]
+fn the_trust_policies_of_the_guide_are_those_that_init_prints() {
+    let place = tempfile::tempdir().unwrap();
+    let remote = ["remote", "add", "origin", "https://github.com/acme/infra.git"];
+    for arguments in [&["init", "--quiet"][..], &remote[..]] {
+        assert!(Command::new("git").args(arguments).current_dir(place.path()).status().unwrap().success());
+    }
+    let ids = ["--owner-id", "583231", "--repository-id", "1296269", "--aws-account", "444455556666"];
+    let output = init(place.path(), &[&["--dry-run", "--format", "json"], &ids[..]].concat());
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let guide = read("docs/environments.md");
+    let blocks = guide.split("\n```json\n").skip(1).map(|rest| rest.split_once("\n```").expect("the block ends").0);
+    let shown: Vec<Value> = blocks.map(|block| serde_json::from_str(block).unwrap()).collect();
+    let roles = said["roles"].as_array().unwrap();
+    assert_eq!(shown, [&roles[0]["trust_policy"], &roles[1]["trust_policy"]].map(Value::clone));
 }
 
 /// Names that stand in a workflow's `on.workflow_call`, below `inputs` or `secrets`.
@@ -209,32 +225,34 @@ fn every_input_of_the_reusable_workflows_is_explained_and_no_other() {
     }
 }
 
-/// What is only observed is listed as facts of the self-test, and each fact has its row in the guide.
-#[test]
-fn every_fact_of_the_live_check_is_explained_and_no_other() {
-    let script = read("actions/selftest/selftest.sh");
-    let guide = read("docs/live-check.md");
-    let explained: BTreeSet<String> = rows("docs/live-check.md", "## What is checked").into_iter().map(|row| row[0].clone()).collect();
-    let is_name = |text: &str| text.contains('-') && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+/// Names of facts as the self-test writes them, with the values of the variables in them.
+fn facts(script: &str) -> BTreeSet<String> {
+    let is_name = |text: &str| {
+        text.contains('-') && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+    };
     let calls = ["expect ", "expect_text ", "fact ok ", "fact differs ", "fact not-run "];
-    let mut named = BTreeSet::new();
-    for line in script.lines() {
-        for call in calls {
-            for rest in line.split(call).skip(1) {
-                let word = rest.split(' ').next().unwrap_or_default().trim_matches('"');
-                for part in ["plan", "apply"] {
-                    for (from, to) in [("$part", part), ("$1", part), ("$how", if part == "plan" { "exec" } else { "child" })] {
-                        let name = word.replace(from, to);
-                        if is_name(&name) {
-                            named.insert(name);
-                        }
-                    }
-                }
-            }
+    let words = calls.iter().flat_map(|call| script.split(call).skip(1)).filter_map(|rest| rest.split(' ').next());
+    let mut found = BTreeSet::new();
+    for word in words {
+        let word = word.trim_matches('"');
+        for values in [["plan", "plan", "exec"], ["apply", "apply", "child"]] {
+            let name = ["$part", "$1", "$how"]
+                .iter()
+                .zip(values)
+                .fold(word.to_owned(), |name, (from, to)| name.replace(from, to));
+            found.extend(Some(name).filter(|name| is_name(name)));
         }
     }
-    named.extend(["pull-payload-opened", "pull-payload-merged"].map(str::to_owned));
+    // The script chooses one of these by a variable.
+    found.extend(["pull-payload-opened", "pull-payload-merged"].map(str::to_owned));
+    found
+}
+
+#[test]
+fn every_fact_of_the_self_test_is_explained_and_no_other() {
+    let explained: BTreeSet<String> =
+        rows("docs/live-check.md", "## What is checked").into_iter().map(|row| row[0].clone()).collect();
+    let named = facts(&read("actions/selftest/selftest.sh"));
     assert!(named.len() > 30, "{named:?}");
     assert_eq!(explained, named);
-    assert!(guide.contains("selftest.sh"), "the guide names the script");
 }

@@ -34,7 +34,8 @@ fn workflows() -> tempfile::TempDir {
         std::fs::write(file, text).unwrap();
     };
     // Those of the self-test call each other by their names, so they keep them.
-    let of_self_test = ["selftest.yml", "selftest/selftest-job.yml", "selftest/selftest-pull.yml", "selftest/selftest-run.yml"];
+    let of_self_test =
+        ["selftest.yml", "selftest/selftest-job.yml", "selftest/selftest-pull.yml", "selftest/selftest-run.yml"];
     for path in of_self_test.map(|name| root().join("actions").join(name)) {
         add(&path.file_name().unwrap().to_string_lossy(), &std::fs::read_to_string(&path).unwrap());
     }
@@ -59,7 +60,7 @@ fn said(output: &Output) -> String {
 fn zizmor_finds_nothing() {
     let Some(zizmor) = linter("zizmor_finds_nothing", "STACKORDER_ZIZMOR", &["zizmor"]) else { return };
     let check = |place: &Path| {
-        let output = Command::new(&zizmor).args(["--offline", "--no-progress"]).arg(place).output().unwrap();
+        let output = Command::new(&zizmor).args(["--offline", "--no-progress", "--strict-collection"]).arg(place).output().unwrap();
         assert!(output.status.success(), "{}: {}", place.display(), said(&output));
     };
     for place in ["actions", ".github", "demo/repository/.github"] {
@@ -92,7 +93,8 @@ fn actions_of_others_are_pinned_by_commit() {
                 continue;
             }
             let text = std::fs::read_to_string(&path).unwrap();
-            let uses = text.lines().filter_map(|line| line.trim_start().trim_start_matches("- ").strip_prefix("uses: "));
+            let uses =
+                text.lines().filter_map(|line| line.trim_start().trim_start_matches("- ").strip_prefix("uses: "));
             for used in uses.filter(|used| !used.starts_with("stackorder/actions/") && !used.starts_with("./")) {
                 let (action, version) = used.split_once(" # v").unwrap_or((used, ""));
                 let commit = action.split_once('@').map_or("", |(_, commit)| commit);
