@@ -286,3 +286,58 @@ fn setup_installs_only_what_the_release_has_the_checksum_of() {
     let (ran, installed) = install("", "false");
     assert_eq!((ran.code, installed), (0, true), "{}", ran.stdout);
 }
+
+/// The script of a step, by the step's name.
+fn script_of(workflow: &str, step: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("actions/.github/workflows").join(workflow);
+    let text = std::fs::read_to_string(path).expect("the workflow");
+    let (_, after) = text.split_once(&format!("      - name: {step}\n")).expect("the step");
+    let (_, body) = after.split_once("        run: |\n").expect("its script");
+    let lines = body.lines().take_while(|line| line.starts_with("          "));
+    lines.map(|line| format!("{}\n", &line[10..])).collect()
+}
+
+#[test]
+fn the_policy_commit_is_fetched_with_a_token_that_stays_nowhere() {
+    use std::os::unix::fs::PermissionsExt;
+    let step = "Fetch the commit whose policies count";
+    let script = script_of("plan.yml", step);
+    assert_eq!(script, script_of("run.yml", step));
+    let bin = tempfile::tempdir().expect("a temporary directory");
+    let git = bin.path().join("git");
+    let stub = "#!/bin/sh\n[ \"$1\" != cat-file ] || exit 1\necho \"$*\"\n\
+                echo \"$GIT_CONFIG_COUNT $GIT_CONFIG_KEY_0 $GIT_CONFIG_VALUE_0\"\n";
+    std::fs::write(&git, stub).expect("a git that tells what it was given");
+    std::fs::set_permissions(&git, std::fs::Permissions::from_mode(0o755)).expect("an executable git");
+    let done = Command::new("bash")
+        .args(["--noprofile", "--norc", "-eo", "pipefail", "-c", &script])
+        .env_clear()
+        .env("PATH", format!("{}:{}", bin.path().display(), std::env::var("PATH").unwrap_or_default()))
+        .env("STACKORDER_POLICY_SHA", "0123")
+        .env("TOKEN", "ghs_secret")
+        .env("GITHUB_SERVER_URL", "https://github.example")
+        .output()
+        .expect("bash runs");
+    let basic = "eC1hY2Nlc3MtdG9rZW46Z2hzX3NlY3JldA==";
+    let expected = format!(
+        "::add-mask::{basic}\nfetch --no-tags --depth=1 origin 0123\n\
+         1 http.https://github.example/.extraheader AUTHORIZATION: basic {basic}\n"
+    );
+    assert_eq!(String::from_utf8_lossy(&done.stdout), expected);
+    for workflow in ["plan.yml", "run.yml"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("actions/.github/workflows").join(workflow);
+        let text = std::fs::read_to_string(path).expect("the workflow");
+        let (checkouts, without) = (text.matches("actions/checkout@"), text.matches("persist-credentials: false"));
+        assert_eq!(checkouts.count(), without.count(), "{workflow}");
+    }
+}
+
+/// A plan runs the code of its commit, and whoever may push may dispatch one by hand under any name.
+#[test]
+fn only_an_apply_runs_under_an_environment_that_a_dispatch_names() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("actions/.github/workflows/run.yml");
+    let text = std::fs::read_to_string(path).expect("the workflow");
+    let line = "    environment: ${{ inputs.mode == 'apply' && matrix.environment || 'default' }}";
+    let of_jobs: Vec<&str> = text.lines().filter(|line| line.starts_with("    environment:")).collect();
+    assert_eq!(of_jobs, [line]);
+}
