@@ -36,6 +36,8 @@ if [[ $os == windows ]]; then
   binary=stackorder.exe archive_kind=zip
 fi
 
+# The wrappers pass on a variable of the repository; one that nobody set is empty.
+VERSION=${VERSION:-latest}
 version=${VERSION#v}
 if [[ $version == latest ]]; then
   # The token goes in through a file descriptor: an argument would show in the process list.

@@ -72,8 +72,11 @@ const REPOSITORY: &[File] = &[
 
 #[rustfmt::skip] // one line per file
 const ACTIONS: &[File] = &[
+    file!("actions", ".github/dependabot.yml", PLAIN),
     file!("actions", ".github/workflows/plan.yml", PLAIN),
     file!("actions", ".github/workflows/run.yml", PLAIN),
+    file!("actions", ".github/zizmor.yml", PLAIN),
+    file!("actions", "LICENSE", PLAIN),
     file!("actions", "README.md", PLAIN),
     file!("actions", "apply/action.yml", PLAIN),
     file!("actions", "drift/action.yml", PLAIN),
@@ -84,6 +87,11 @@ const ACTIONS: &[File] = &[
     file!("actions", "prepare/select-session.sh", EXECUTABLE),
     file!("actions", "prepare/string-map.sh", PLAIN),
     file!("actions", "resolve/action.yml", PLAIN),
+    file!("actions", "selftest.yml", PLAIN),
+    file!("actions", "selftest/selftest-job.yml", PLAIN),
+    file!("actions", "selftest/selftest-pull.yml", PLAIN),
+    file!("actions", "selftest/selftest-run.yml", PLAIN),
+    file!("actions", "selftest/selftest.sh", EXECUTABLE),
     file!("actions", "setup/action.yml", PLAIN),
     file!("actions", "setup/setup.sh", EXECUTABLE),
 ];

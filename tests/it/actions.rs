@@ -206,7 +206,8 @@ fn nothing_is_downloaded_over_plain_http_not_even_behind_a_redirect() {
     std::fs::write(&curl, "#!/bin/sh\necho \"$*\" >>\"$CURL_CALLS\"\nexit 22\n").expect("a curl that notes its call");
     std::fs::set_permissions(&curl, std::fs::Permissions::from_mode(0o755)).expect("an executable curl");
     let path = format!("{}:{}", bin.path().display(), std::env::var("PATH").unwrap_or_default());
-    for version in ["1.2.3", "latest"] {
+    // Nothing is what a variable of the repository gives that nobody set.
+    for version in ["1.2.3", "latest", ""] {
         let inputs = [
             ("VERSION", version),
             ("TOKEN", ""),
@@ -220,6 +221,123 @@ fn nothing_is_downloaded_over_plain_http_not_even_behind_a_redirect() {
         assert_eq!(run("setup/setup.sh", &inputs).code, 1);
     }
     let calls = std::fs::read_to_string(&calls).expect("curl was called");
-    assert_eq!(calls.lines().count(), 2, "{calls}");
+    assert_eq!(calls.lines().count(), 3, "{calls}");
     assert!(calls.lines().all(|call| call.starts_with("--proto =https ")), "{calls}");
+}
+
+/// A `curl` that serves files of a folder by the last part of their address.
+fn serving(bin: &Path, assets: &Path) -> String {
+    use std::os::unix::fs::PermissionsExt;
+    let script = format!(
+        "#!/bin/sh\nwhile [ $# -gt 0 ]; do case $1 in -o) out=$2; shift;; esac; url=$1; shift; done\n\
+         cp \"{}/${{url##*/}}\" \"$out\"\n",
+        assets.display()
+    );
+    std::fs::write(bin.join("curl"), script).expect("a curl that serves files");
+    std::fs::set_permissions(bin.join("curl"), std::fs::Permissions::from_mode(0o755)).expect("an executable curl");
+    format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default())
+}
+
+#[test]
+fn setup_installs_only_what_the_release_has_the_checksum_of() {
+    let (bin, assets) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let archive = assets.path().join("stackorder_1.2.3_linux_amd64.tar.gz");
+    std::fs::write(assets.path().join("stackorder"), "#!/bin/sh\n").expect("a binary");
+    let packed = Command::new("tar").arg("-czf").arg(&archive).arg("-C").arg(assets.path()).arg("stackorder").status();
+    assert!(packed.expect("tar runs").success());
+    let path = serving(bin.path(), assets.path());
+    let install = |sums: &str, checksum: &str| {
+        let cache = tempfile::tempdir().expect("a directory");
+        std::fs::write(assets.path().join("stackorder_1.2.3_checksums.txt"), sums).expect("the checksum file");
+        let inputs = [
+            ("VERSION", "1.2.3"),
+            ("TOKEN", ""),
+            ("CHECKSUM", checksum),
+            ("RUNNER_OS", "Linux"),
+            ("RUNNER_ARCH", "X64"),
+            ("RUNNER_TOOL_CACHE", cache.path().to_str().expect("a path that is text")),
+            ("PATH", path.as_str()),
+        ];
+        let ran = run("setup/setup.sh", &inputs);
+        (ran, cache.path().join("stackorder/1.2.3/x64/stackorder").is_file())
+    };
+    let sum = {
+        use sha2::Digest as _;
+        sha2::Sha256::digest(std::fs::read(&archive).expect("the archive"))
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>()
+    };
+    let line = |sum: &str| format!("{}  other.zip\n{sum}  stackorder_1.2.3_linux_amd64.tar.gz\n", "0".repeat(64));
+
+    let (ran, installed) = install(&line(&sum), "true");
+    assert_eq!((ran.code, installed), (0, true), "{}", ran.stdout);
+    assert!(ran.output.starts_with("version=1.2.3\n"), "{}", ran.output);
+    let (ran, installed) = install(&line(&"f".repeat(64)), "true");
+    assert_eq!((ran.code, installed), (1, false));
+    assert!(
+        ran.stdout.contains("checksum mismatch of stackorder 1.2.3 for linux/amd64 from https://"),
+        "{}",
+        ran.stdout
+    );
+    let (ran, installed) = install("", "true");
+    assert_eq!((ran.code, installed), (1, false));
+    assert!(ran.stdout.contains("the checksum file has no line for"), "{}", ran.stdout);
+    let (ran, installed) = install("", "false");
+    assert_eq!((ran.code, installed), (0, true), "{}", ran.stdout);
+}
+
+/// The script of a step, by the step's name.
+fn script_of(workflow: &str, step: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("actions/.github/workflows").join(workflow);
+    let text = std::fs::read_to_string(path).expect("the workflow");
+    let (_, after) = text.split_once(&format!("      - name: {step}\n")).expect("the step");
+    let (_, body) = after.split_once("        run: |\n").expect("its script");
+    let lines = body.lines().take_while(|line| line.starts_with("          "));
+    lines.map(|line| format!("{}\n", &line[10..])).collect()
+}
+
+#[test]
+fn the_policy_commit_is_fetched_with_a_token_that_stays_nowhere() {
+    use std::os::unix::fs::PermissionsExt;
+    let step = "Fetch the commit whose policies count";
+    let script = script_of("plan.yml", step);
+    assert_eq!(script, script_of("run.yml", step));
+    let bin = tempfile::tempdir().expect("a temporary directory");
+    let git = bin.path().join("git");
+    let stub = "#!/bin/sh\n[ \"$1\" != cat-file ] || exit 1\necho \"$*\"\n\
+                echo \"$GIT_CONFIG_COUNT $GIT_CONFIG_KEY_0 $GIT_CONFIG_VALUE_0\"\n";
+    std::fs::write(&git, stub).expect("a git that tells what it was given");
+    std::fs::set_permissions(&git, std::fs::Permissions::from_mode(0o755)).expect("an executable git");
+    let done = Command::new("bash")
+        .args(["--noprofile", "--norc", "-eo", "pipefail", "-c", &script])
+        .env_clear()
+        .env("PATH", format!("{}:{}", bin.path().display(), std::env::var("PATH").unwrap_or_default()))
+        .env("STACKORDER_POLICY_SHA", "0123")
+        .env("TOKEN", "ghs_secret")
+        .env("GITHUB_SERVER_URL", "https://github.example")
+        .output()
+        .expect("bash runs");
+    let basic = "eC1hY2Nlc3MtdG9rZW46Z2hzX3NlY3JldA==";
+    let expected = format!(
+        "::add-mask::{basic}\nfetch --no-tags --depth=1 origin 0123\n\
+         1 http.https://github.example/.extraheader AUTHORIZATION: basic {basic}\n"
+    );
+    assert_eq!(String::from_utf8_lossy(&done.stdout), expected);
+    for workflow in ["plan.yml", "run.yml"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("actions/.github/workflows").join(workflow);
+        let text = std::fs::read_to_string(path).expect("the workflow");
+        let (checkouts, without) = (text.matches("actions/checkout@"), text.matches("persist-credentials: false"));
+        assert_eq!(checkouts.count(), without.count(), "{workflow}");
+    }
+}
+
+/// A plan runs the code of its commit, and whoever may push may dispatch one by hand under any name.
+#[test]
+fn only_an_apply_runs_under_an_environment_that_a_dispatch_names() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("actions/.github/workflows/run.yml");
+    let text = std::fs::read_to_string(path).expect("the workflow");
+    let line = "    environment: ${{ inputs.mode == 'apply' && matrix.environment || 'default' }}";
+    let of_jobs: Vec<&str> = text.lines().filter(|line| line.starts_with("    environment:")).collect();
+    assert_eq!(of_jobs, [line]);
 }

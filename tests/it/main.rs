@@ -12,7 +12,8 @@
 //! - `admin`: keys and queue as an operator types them; `doctor`: what the doctor says of each thing that may be wrong with a set-up.
 //! - `store_contract`: one suite for every store; `restart`: a server that starts on years of history; `actions`: the shell of the actions; `tidy`: who may use whom; `workflows`: the workflow file a server dispatches;
 //!   `cases`: every corner case and failure has its test; `readme`: what the documents promise;
-//!   `guides`: headings that texts link to.
+//!   `guides`: headings that texts link to, and the workflows that guides show; `lint`: the linters of workflows; `self_test`: the script that looks at
+//!   the real GitHub.
 
 mod actions;
 mod admin;
@@ -30,12 +31,14 @@ mod generated;
 mod generated_trees;
 mod guides;
 mod init;
+mod lint;
 mod machine;
 mod readme;
 mod real_terraform;
 mod restart;
 mod same_answer;
 mod scan_fixtures;
+mod self_test;
 mod store_contract;
 mod story;
 mod tidy;
