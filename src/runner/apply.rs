@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use super::apply_plan::{ApprovedPlan, prepare, source};
+use super::apply_plan::{ApprovedPlan, forget_opened, opened, prepare, source};
 use super::base_copy::base_copy;
 use super::hooks::Hook;
 use super::plan::{artifact_of, result_markdown};
@@ -69,6 +69,7 @@ pub async fn apply(job: &Job, request: &ApplyRequest) -> Result<Applied, Stop> {
 
     let report = Report::new(job, key, Mode::Apply, Some(run_id));
     let done = claimed(job, &report, &claim, request).await;
+    forget_opened(job, &report.key);
     finish(job, report, done).await
 }
 
@@ -117,7 +118,9 @@ async fn manual_run(job: &Job, server: &Server, key: &StackKey) -> Result<RunId,
 async fn claimed(job: &Job, report: &Report, claim: &ClaimResponse, request: &ApplyRequest) -> Done {
     let prepared = async {
         let base = base_copy(job)?;
-        let source = source(claim, request.bundle.as_deref(), job.now(), base.config.apply.from_plan)?;
+        let from_plan = base.config.apply.from_plan;
+        let bundle = opened(job, request.bundle.as_deref().filter(|_| from_plan), &report.key)?;
+        let source = source(claim, bundle.as_deref(), job.now(), from_plan)?;
         let checkout = job.scan()?;
         let stack = choose(&checkout, &request.stack)?;
         if stack.key != report.key {

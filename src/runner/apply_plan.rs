@@ -4,11 +4,14 @@
 use std::path::{Path, PathBuf};
 
 use super::bundle::{self, Found};
+use super::plan::artifact_of;
 use super::stack_job::{PlanFiles, StackJob, StepError};
 use super::stop::Stop;
-use super::{plan::artifact_of, tool::PLAN_IDENTITY};
+use super::tool::PLAN_IDENTITY;
+use super::{Job, seal};
 use crate::api::ClaimResponse;
 use crate::guide::Topic;
+use crate::ids::StackKey;
 use crate::plan::summary::{Addresses, Summarised};
 
 /// Most addresses that a refusal lists per action.
@@ -32,6 +35,34 @@ pub enum Source {
     Again(String),
 }
 
+/// Where the plain bundle is: where it was downloaded to, or, when it was sealed, where it was opened.
+pub fn opened(job: &Job, downloaded: Option<&Path>, key: &StackKey) -> Result<Option<PathBuf>, Stop> {
+    let Some(directory) = downloaded else { return Ok(None) };
+    let Ok(Found::Encrypted(file)) = bundle::find(directory) else { return Ok(Some(directory.to_owned())) };
+    let refused = |reason: String| Stop::refused(Topic::BundleSealed, reason);
+    let identity = job
+        .env
+        .get(PLAN_IDENTITY)
+        .ok_or_else(|| refused(format!("{} is encrypted, and {PLAN_IDENTITY} holds no key for it", file.display())))?;
+    let into = opened_directory(job, key)?;
+    seal::open(&file, identity, &into).map_err(|error| refused(format!("{PLAN_IDENTITY}: {error}")))?;
+    Ok(Some(into))
+}
+
+/// Nothing plain of a sealed bundle stays behind.
+pub fn forget_opened(job: &Job, key: &StackKey) {
+    let removed = opened_directory(job, key).map(std::fs::remove_dir_all);
+    if let Ok(Err(error)) = removed
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        job.console.warn(&format!("the opened plan cannot be removed: {error}"));
+    }
+}
+
+fn opened_directory(job: &Job, key: &StackKey) -> Result<PathBuf, Stop> {
+    Ok(job.plan_dir()?.join(format!("opened-{}", artifact_of(job, key))))
+}
+
 /// Decides between bundle and fresh plan from what is on disk and what the claim says.
 pub fn source(
     claim: &ClaimResponse,
@@ -50,10 +81,7 @@ pub fn source(
         (Found::Plain(plan), Some(directory)) => (directory, plan),
         (Found::Encrypted(file), _) => {
             let name = file.display();
-            return Err(Stop::refused(
-                Topic::BundleSealed,
-                format!("{name} cannot be opened with {PLAN_IDENTITY}: encrypted plans are not built yet"),
-            ));
+            return Err(Stop::refused(Topic::BundleSealed, format!("{name} is sealed twice")));
         }
         (Found::Nothing | Found::Plain(_), _) => {
             let row = &claim.row;

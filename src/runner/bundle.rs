@@ -16,10 +16,10 @@ use crate::plan::digest::bundle_sha256;
 const FILES_BYTES_MAX: u64 = 500 * 1024 * 1024;
 
 /// Most bytes of a whole bundle: the files and a plan file larger than any tool writes.
-const BUNDLE_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
+pub(super) const BUNDLE_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
 /// Most files and directories that are looked at in one stack directory or bundle.
-const ENTRIES_MAX: usize = 200_000;
+pub(super) const ENTRIES_MAX: usize = 200_000;
 
 pub const LOCK_FILE: &str = ".terraform.lock.hcl";
 const FILES: &str = "files";
@@ -103,6 +103,15 @@ fn may_travel(path: &str) -> bool {
             || path == ".terraform/modules"
             || path.starts_with(MODULES)
             || !path.starts_with(".terraform/"))
+}
+
+/// The files of a bundle, sorted. Links are refused, as [`digest`] does.
+pub(super) fn files_of(bundle: &Path) -> Result<Vec<String>, BundleError> {
+    let is_file = |(path, kind)| match kind {
+        Kind::Link => Err(broken(&bundle.join(path), "a bundle holds no symbolic links")),
+        Kind::File(_) => Ok(path),
+    };
+    below(bundle, |_| true)?.into_iter().map(is_file).collect()
 }
 
 /// The digest of a bundle on disk. Links are refused: they would prove what they do not hold.

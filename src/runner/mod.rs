@@ -19,7 +19,7 @@
 //! - `stack`: which stack `--stack` names.
 //! - `tool`, `hooks`: finding Terraform or OpenTofu, and the repository's own scripts.
 //! - `upstream`: which values of other stacks are secret.
-//! - `bundle`: what travels from plan to apply.
+//! - `bundle`: what travels from plan to apply; `seal`: how only the holders of a key can read it.
 //! - `report`, `stack_job`: one stack's result, and the steps that lead to it; `state_lock`: what to do about one in the way.
 //!
 //! And one file per command: `resolve`, `affected`, `explain`, `plan`, `apply`, `drift`, `check`, `unlock`, `init`.
@@ -51,6 +51,7 @@ pub mod report;
 pub mod resolve;
 mod root;
 mod scan_cache;
+mod seal;
 pub mod server;
 mod sparse;
 pub mod stack;

@@ -11,7 +11,8 @@ use super::report::{Posted, Report, error_text};
 use super::stack::choose;
 use super::stack_job::{PlanFiles, StackJob, StepError, private_file, redactor_of};
 use super::stop::Stop;
-use super::{Job, ScannedTree, bundle, outputs};
+use super::tool::PLAN_RECIPIENT;
+use super::{Job, ScannedTree, bundle, outputs, seal};
 use crate::api::{ResultStatus, StackResult};
 use crate::config::model::PlanOutput;
 use crate::ids::{RunId, StackKey};
@@ -199,9 +200,9 @@ async fn make(
     out: Option<&Path>,
 ) -> Result<StackResult, StepError> {
     let job = stack_job.job();
-    if job.env.get("STACKORDER_PLAN_RECIPIENT").is_some() {
-        return Err(Stop::failed("encrypted plans are not built yet: unset STACKORDER_PLAN_RECIPIENT").into());
-    }
+    // Before anything is made that a key that is none could not seal.
+    let recipients = seal::recipients(job.env.get(PLAN_RECIPIENT).unwrap_or_default())
+        .map_err(|error| Stop::failed(format!("{PLAN_RECIPIENT}: {error}")))?;
     let base = base_copy(job)?;
     let policies = policy_files(&job.git, &base)?;
     if !policies.is_empty() {
@@ -230,6 +231,9 @@ async fn make(
         tracing::warn!(stack = %stack_job.stack.key, exit_code, "exit code and plan JSON disagree; the JSON counts");
     }
     let artifact = artifact_of(job, &stack_job.stack.key);
+    if !recipients.is_empty() {
+        seal::seal(directory, &artifact, &recipients).map_err(|error| Stop::failed(error.to_string()))?;
+    }
     result.plan_digest = plan_digest(&PlanDigestInput {
         artifact: &artifact,
         bundle_sha256: Some(&digest),

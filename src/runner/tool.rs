@@ -11,6 +11,8 @@ use crate::config::problem::quoted;
 
 /// Where secret keys of plan bundles are; no tool and no hook ever sees them.
 pub const PLAN_IDENTITY: &str = "STACKORDER_PLAN_IDENTITY";
+/// Who may open a plan bundle: age public keys.
+pub const PLAN_RECIPIENT: &str = "STACKORDER_PLAN_RECIPIENT";
 
 /// Which tool a stack wants, and how it is started.
 #[derive(Debug, Clone, PartialEq, Eq)]

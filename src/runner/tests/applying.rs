@@ -10,6 +10,7 @@ use super::world::{RUN_ID, SECRET, STACK, World, claim, stack_path};
 use crate::api::ResultStatus;
 use crate::runner::apply::{Applied, ApplyRequest, apply};
 use crate::runner::plan::{PlanRequest, plan};
+use crate::runner::seal::tests::keys;
 use crate::runner::server::RUN_RETRY_DELAYS;
 use crate::runner::stop::Stop;
 
@@ -65,6 +66,43 @@ async fn the_approved_bundle_is_applied_and_reported() {
     assert_eq!(results[0]["summary"]["adds"], 1);
     assert_eq!(results[0]["plan_digest"].as_str().unwrap().len(), 64);
     assert!(world.output("summary").unwrap().contains("\"adds\":1"));
+}
+
+#[tokio::test]
+async fn a_sealed_bundle_is_opened_with_its_key_proved_applied_and_forgotten() {
+    let mut world = World::new().await;
+    let (public, secret) = keys();
+    world.set("STACKORDER_PLAN_RECIPIENT", &public);
+    let (bundle, digest) = bundle(&world).await;
+    world.answer_claim(&fresh_claim(&digest)).await;
+    world.answer_result().await;
+    let files = |directory: &str| -> Vec<String> {
+        let entries = std::fs::read_dir(directory).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let name = PathBuf::from(&bundle).file_name().unwrap().to_str().unwrap().to_owned();
+    assert_eq!(files(&bundle), [format!("{name}.tar.age")]);
+
+    for (identity, expected) in [
+        (None, "is encrypted, and STACKORDER_PLAN_IDENTITY holds no key for it"),
+        (Some(keys().1), "cannot be opened"),
+        (Some("nonsense".to_owned()), "one of the identities is no age secret key"),
+    ] {
+        if let Some(identity) = &identity {
+            world.set("STACKORDER_PLAN_IDENTITY", identity);
+        }
+        let refused = refusal(apply_in(&world, Some(&bundle)).await);
+        assert!(refused.contains(expected), "{refused}");
+        assert!(identity.is_none_or(|identity| !refused.contains(&identity)), "{refused}");
+        assert!(!world.calls().contains(&"apply".to_owned()));
+    }
+
+    world.set("STACKORDER_PLAN_IDENTITY", &format!("# the key of production\n{secret}\n"));
+    apply_in(&world, Some(&bundle)).await.unwrap();
+    assert_eq!(world.calls().last().map(String::as_str), Some("apply"));
+    let parent = PathBuf::from(&bundle).parent().unwrap().to_str().unwrap().to_owned();
+    let left = files(&parent);
+    assert!(!left.iter().any(|entry| entry.starts_with("opened-")), "{left:?}");
 }
 
 #[tokio::test]

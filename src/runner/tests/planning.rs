@@ -322,12 +322,14 @@ async fn an_interrupt_reaches_what_a_hook_waits_for() {
 }
 
 #[tokio::test]
-async fn a_plan_that_would_have_to_be_encrypted_fails_instead_of_travelling_in_clear() {
+async fn a_plan_that_cannot_be_encrypted_fails_before_anything_is_made() {
     let mut world = World::new().await;
     world.set("STACKORDER_PLAN_RECIPIENT", "age1xyz");
     let planned = plan(&world.local_job(), &of_stack()).await.unwrap().remove(0);
     assert!(planned.is_failure());
-    assert!(planned.result.error_text.contains("encrypted plans are not built yet"));
+    let told = &planned.result.error_text;
+    assert!(told.starts_with("STACKORDER_PLAN_RECIPIENT: one of the recipients is no age public key"), "{told}");
+    assert!(!world.calls().contains(&"plan".to_owned()), "{:?}", world.calls());
 }
 
 #[tokio::test]
