@@ -74,6 +74,7 @@ topics! {
     DispatchNotSent "warning-the-dispatch-could-not-be-sent"
     Abandoned "f12-an-apply-that-never-began"
     PlanWorkflowEnded "warning-the-plan-workflow-ended-early"
+    ChecksRefused "warning-checks-are-refused"
     NoSuchStack "warning-no-stack-of-this-head"
     ExternalDependent "warning-a-dependent-in-another-repository"
     // Refusals of the command line, exit code 3.

@@ -111,11 +111,13 @@ impl Pattern {
     fn matches(&self, path: &[&str]) -> bool {
         let shortest = if self.takes_tree { 1 } else { path.len() };
         let longest = if self.of_directories { path.len() - 1 } else { path.len() };
-        (shortest..=longest).any(|length| matches_like(&self.segments, &path[..length], ANY_DEPTH, segment_matches))
+        (shortest..=longest).any(|length| {
+            matches_like(&self.segments, &path[..length], ANY_DEPTH, |one, segment| segment_matches(one, segment))
+        })
     }
 }
 
-fn segment_matches(pattern: &String, segment: &&str) -> bool {
+fn segment_matches(pattern: &str, segment: &str) -> bool {
     let (pattern, segment): (Vec<char>, Vec<char>) = (pattern.chars().collect(), segment.chars().collect());
     matches_like(&pattern, &segment, '*', |one, c| *one == '?' || one == c)
 }

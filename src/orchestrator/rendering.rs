@@ -50,6 +50,11 @@ impl Later {
     }
 }
 
+/// The App lacks a permission: nothing that a retry could mend.
+fn is_forbidden(error: &Error) -> bool {
+    matches!(error, Error::GitHub(GitHubError::Permanent { status: 403, .. }))
+}
+
 fn deferred(what: &str, until: Millis) -> Error {
     Error::GitHub(GitHubError::Deferred { what: what.to_owned(), until })
 }
@@ -107,31 +112,49 @@ impl App {
         if scene.runs.is_empty() || scene.repo.suspended {
             return Ok(());
         }
-        let context = self.context(&scene).await?;
+        let mut context = self.context(&scene).await?;
         let github = repo_ref(&scene.repo);
         let mut later = Later::default();
         // What a merge waits for, then what everybody reads, then what says the same once more (design §8).
         let (of_stacks, roll_ups): (Vec<Check>, Vec<Check>) =
             render::checks::desired(&scene, &context).into_iter().partition(Check::is_of_one_stack);
-        later.take(self.write_checks(&github, &roll_ups).await)?;
+        let written = self.write_checks(&github, &roll_ups).await;
+        context.checks_refused = written.as_ref().is_err_and(is_forbidden);
+        if context.checks_refused {
+            self.render_comments(&github, &scene, &context, &mut later).await?;
+            return later.end();
+        }
+        later.take(written)?;
         for (sha, run) in superseded_commits(&scene) {
             let existing = self.store.rendered_in(&checks_scope(&github, &sha)).await?;
             let names: BTreeSet<String> = existing.into_keys().collect();
             let superseded = render::checks::superseded(&scene, &run, &names, &context);
             later.take(self.write_checks(&github, &superseded).await)?;
         }
-        if let Some(body) = render::sticky::comment(&scene, &context) {
-            later.take(self.write_own_comment(&github, number, STICKY, render::sticky::MARKER, &body, true).await)?;
-        }
-        for run in scene.runs.values().filter(|run| run.mode == Mode::Apply) {
-            if let Some(body) = render::run_comment::comment(&scene, &run.id, &context) {
-                let marker = render::run_comment::marker(&run.id);
-                let name = format!("run:{}", run.id);
-                later.take(self.write_own_comment(&github, number, &name, &marker, &body, false).await)?;
-            }
-        }
+        self.render_comments(&github, &scene, &context, &mut later).await?;
         later.take(self.write_checks(&github, &of_stacks).await)?;
         later.end()
+    }
+
+    async fn render_comments(
+        &self,
+        github: &RepoRef,
+        scene: &Scene,
+        context: &Context,
+        later: &mut Later,
+    ) -> Result<()> {
+        let number = scene.pr_number;
+        if let Some(body) = render::sticky::comment(scene, context) {
+            later.take(self.write_own_comment(github, number, STICKY, render::sticky::MARKER, &body, true).await)?;
+        }
+        for run in scene.runs.values().filter(|run| run.mode == Mode::Apply) {
+            if let Some(body) = render::run_comment::comment(scene, &run.id, context) {
+                let marker = render::run_comment::marker(&run.id);
+                let name = format!("run:{}", run.id);
+                later.take(self.write_own_comment(github, number, &name, &marker, &body, false).await)?;
+            }
+        }
+        Ok(())
     }
 
     async fn context(&self, scene: &Scene) -> Result<Context> {
@@ -164,6 +187,7 @@ impl App {
             now: self.now(),
             plan_texts,
             pending,
+            checks_refused: false,
         })
     }
 

@@ -110,7 +110,8 @@ const TOKEN_SHAPES: &[TokenShape] = &[
     shape("ghp_", 30, is_alphanumeric),
     shape("gho_", 30, is_alphanumeric),
     shape("ghu_", 30, is_alphanumeric),
-    shape("ghs_", 30, is_alphanumeric),
+    // An installation's may hold a JSON web token.
+    shape("ghs_", 30, is_installation_token),
     shape("ghr_", 30, is_alphanumeric),
     shape("github_pat_", 30, is_word),
     shape("xoxa-", 10, is_dashed),
@@ -147,6 +148,10 @@ impl TokenShape {
 
 fn is_alphanumeric(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
+}
+
+fn is_installation_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-')
 }
 
 fn is_upper_alphanumeric(byte: u8) -> bool {

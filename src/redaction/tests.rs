@@ -114,6 +114,7 @@ fn tokens_that_show_what_they_are_are_masked_whole() {
         "ASIAIOSFODNN7EXAMPLE".to_owned(),
         format!("ghp_{letters}"),
         format!("ghs_{letters}"),
+        format!("ghs_{letters}.{letters}_{letters}-{letters}"),
         format!("github_pat_{letters}_x"),
         "xoxb-1234567890-abc".to_owned(),
         "eyJhbGciOi.eyJzdWIiOi.c2ln-_".to_owned(),

@@ -49,6 +49,8 @@ pub struct Context {
     pub plan_texts: BTreeMap<(RunId, StackKey), String>,
     /// Environments of an apply run that wait for somebody, with the workflow run to approve them at.
     pub pending: BTreeMap<RunId, Vec<(String, i64)>>,
+    /// GitHub does not let us write checks here.
+    pub checks_refused: bool,
 }
 
 #[cfg(test)]

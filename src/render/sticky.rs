@@ -12,6 +12,7 @@ use crate::clock::rfc3339;
 use crate::graph::mermaid::{NODES_MAX, waves_mermaid};
 use crate::graph::ordering::Ordering;
 use crate::graph::resolution::{AffectedStack, Resolution};
+use crate::guide::Topic;
 use crate::run::model::{Row, Run};
 use crate::run::plan_view::PlanView;
 use crate::run::scene::Scene;
@@ -59,6 +60,10 @@ fn superseded(scene: &Scene, context: &Context) -> Option<String> {
     Some(out)
 }
 
+/// In place of the checks that nobody sees (BL-127).
+const CHECKS_REFUSED: &str = "**GitHub does not let Stackorder write checks here**: its App lacks the permission *Checks: write*. \
+     Plans and applies go on; an owner of the organisation accepts the permission in the settings of the installation.";
+
 fn shown(scene: &Scene, view: &PlanView<'_>, context: &Context) -> String {
     let newest = view.runs.first().copied().expect("the caller looked: the view has a run");
     let order = pull::order_of(scene, view);
@@ -72,6 +77,9 @@ fn shown(scene: &Scene, view: &PlanView<'_>, context: &Context) -> String {
     top.push_str(&format!("{}\n\n", escape::cut(&escape::text(&title), LINE_BYTES_MAX)));
     if let Some(advice) = advice(status) {
         top.push_str(&format!("{advice}\n\n"));
+    }
+    if context.checks_refused {
+        top.push_str(&format!("{CHECKS_REFUSED} {}\n\n", Topic::ChecksRefused.link()));
     }
     top.push_str(&applies(scene, context));
     top.push_str(&foreign_locks(scene, &rows, context));

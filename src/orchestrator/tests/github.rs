@@ -42,6 +42,8 @@ pub struct Script {
     /// By their ids.
     pub checks: BTreeMap<i64, Check>,
     pub reactions: Vec<(i64, Reaction)>,
+    /// The App may not write checks.
+    pub forbids_checks: bool,
     /// Every write is answered with 502.
     pub is_down: bool,
     /// It writes checks, and its answers are lost.
@@ -127,6 +129,7 @@ impl Scripted {
             comments: Vec::new(),
             checks: BTreeMap::new(),
             reactions: Vec::new(),
+            forbids_checks: false,
             is_down: false,
             is_unheard: false,
             is_mute: false,
@@ -285,6 +288,10 @@ impl Api for Scripted {
     }
     async fn create_check(&self, _: &RepoRef, check: &Check) -> Result<i64> {
         let mut script = self.writable()?;
+        if script.forbids_checks {
+            let (what, message) = ("a check".to_owned(), "Resource not accessible by integration".to_owned());
+            return Err(GitHubError::Permanent { status: 403, what, message });
+        }
         let id = script.new_id();
         script.checks.insert(id, check.clone());
         if script.is_unheard { Err(temporary("the answer")) } else { Ok(id) }

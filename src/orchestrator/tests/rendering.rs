@@ -140,3 +140,24 @@ async fn an_edit_that_comes_too_early_is_made_when_it_may_be_with_what_is_newest
     assert_ne!(comments()[..written.len()], written);
     assert!(world.app.store.queue(QueueFilter::All, 10).await.unwrap().is_empty(), "nothing waits any more");
 }
+
+#[tokio::test]
+async fn bl_127_checks_that_github_forbids_are_told_in_the_comment_and_stop_nothing() {
+    let world = World::new().await;
+    world.github.script().forbids_checks = true;
+    world.plan(sha('a')).await;
+    world.settle().await;
+    let sticky = || {
+        let comments = world.github.script().comments.clone();
+        let found = comments.into_iter().find(|(_, comment)| comment.body.starts_with("<!-- stackorder:sticky -->"));
+        found.map(|(_, comment)| comment.body).unwrap_or_default()
+    };
+    assert!(sticky().contains("its App lacks the permission *Checks: write*"), "{}", sticky());
+    assert!(world.github.script().checks.is_empty());
+    assert!(world.app.store.queue(QueueFilter::Dead, 10).await.unwrap().is_empty(), "nothing is given up for it");
+
+    world.github.script().forbids_checks = false;
+    world.comment(5, "ada", "stackorder apply vpc").await;
+    assert!(!sticky().contains("lacks the permission"), "{}", sticky());
+    assert!(world.check('a', "stackorder/plan").is_some());
+}
