@@ -239,7 +239,7 @@ impl App {
                 let may_pass = matches!(
                     error,
                     Error::Store(StoreError::Db(_) | StoreError::Conflict(_))
-                        | Error::GitHub(GitHubError::Temporary { .. })
+                        | Error::GitHub(GitHubError::Temporary { .. } | GitHubError::Deferred { .. })
                 );
                 if may_pass {
                     failed = Some(error);

@@ -52,7 +52,8 @@ impl Later {
 
 /// The App lacks a permission: nothing that a retry could mend.
 fn is_forbidden(error: &Error) -> bool {
-    matches!(error, Error::GitHub(GitHubError::Permanent { status: 403, .. }))
+    // An archived repository is answered with 403, too.
+    matches!(error, Error::GitHub(GitHubError::Permanent { status: 403, message, .. }) if message.contains("not accessible"))
 }
 
 fn deferred(what: &str, until: Millis) -> Error {

@@ -50,6 +50,8 @@ pub struct Script {
     pub is_unheard: bool,
     /// So are the questions for the head of a branch and for the open pull requests.
     pub is_mute: bool,
+    /// The open pull requests may not be asked for before this time.
+    pub limited_until: Option<Millis>,
     /// Each workflow run is gone when it is asked for by its id.
     pub forgets_runs: bool,
     /// Closing an issue fails.
@@ -133,6 +135,7 @@ impl Scripted {
             is_down: false,
             is_unheard: false,
             is_mute: false,
+            limited_until: None,
             forgets_runs: false,
             is_stubborn: false,
             rival_issue: None,
@@ -242,6 +245,9 @@ impl Api for Scripted {
         let script = self.script();
         if script.is_mute {
             return Err(temporary("the open pull requests"));
+        }
+        if let Some(until) = script.limited_until {
+            return Err(GitHubError::Deferred { what: "the open pull requests".to_owned(), until });
         }
         let all = std::iter::once(&script.pull).chain(script.more_pulls.values());
         Ok(all.filter(|pull| pull.open).cloned().collect())

@@ -388,6 +388,17 @@ async fn case_151_a_head_that_nobody_registered_is_planned_again_once() {
     unheard.settle().await;
     assert_eq!(unheard.github.script().told, ["rerun 55"]);
 
+    // So it does when GitHub wants to hear nothing for a while, and not only at the next look in an hour.
+    let limited = World::new().await;
+    limited.github.script().plan_runs = vec![WorkflowRunFacts { completed: true, ..plan_workflow() }];
+    limited.github.script().limited_until = Some(limited.clock.now() + MINUTE_MS);
+    limited.app.enqueue_start().await.unwrap();
+    limited.settle().await;
+    limited.github.script().limited_until = None;
+    limited.clock.advance(MINUTE_MS);
+    limited.settle().await;
+    assert_eq!(limited.github.script().told, ["rerun 55"]);
+
     let planned = World::new().await;
     planned.plan(sha('a')).await;
     planned.settle().await;
