@@ -40,6 +40,10 @@ pub struct Allowance {
     pub per_hour: Option<u32>,
 }
 
+impl Allowance {
+    pub const UNLIMITED: Self = Self { per_minute: None, per_hour: None };
+}
+
 impl Default for Allowance {
     /// GitHub's limits for requests that create content.
     fn default() -> Self {
@@ -121,8 +125,12 @@ impl Budget {
         (leaves > now).then_some(leaves)
     }
 
-    /// Shortest time between two edits of the same comment or check: longer as the hour's allowance shrinks.
+    /// Shortest time between two edits of the same comment or check: longer as the hour's allowance shrinks, and none where there
+    /// is no limit to keep.
     pub fn edit_every(&self, allowance: Allowance) -> Millis {
+        if allowance == Allowance::UNLIMITED {
+            return 0;
+        }
         let Some(most) = allowance.per_hour.map(i64::from).filter(|most| *most > 0) else { return EDIT_EVERY_MS };
         let written = i64::try_from(self.writes.len()).unwrap_or(most);
         let left = (most - written).max(1);
@@ -202,7 +210,8 @@ mod tests {
         }
         assert!(apart.is_sorted());
         assert_eq!((apart[0], apart[50], apart[75], apart[99]), (5_000, 10_000, 20_000, 60_000));
-        assert_eq!(budget.edit_every(Allowance { per_minute: None, per_hour: None }), 5_000);
+        assert_eq!(budget.edit_every(Allowance { per_minute: Some(80), per_hour: None }), 5_000);
+        assert_eq!(budget.edit_every(Allowance::UNLIMITED), 0, "nobody is spared by waiting");
     }
 
     proptest! {
